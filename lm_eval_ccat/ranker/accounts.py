@@ -40,9 +40,12 @@ class Account:
         Position of the model among all models.
     available : ndarray of bool, shape (n_items,)
         Items that may still be asked.
-    scored, pending, failed
-        Items scored with the probability of the draw at its moment (None if not drawn at random),
-        items in flight with their units, and items failed with the reason.
+    scored : dict of int to (float or None)
+        Items with a score, and the probability with which each was drawn; None if it was chosen.
+    pending : dict of int to float
+        Items in flight, and their units.
+    failed : dict of int to str
+        Items that failed, and the reasons.
     measured : Measured
         Of the items that were told with a cost above 0.
     dropped : str or None
@@ -56,7 +59,8 @@ class Account:
     scored: dict[int, float | None] = field(default_factory=dict)
     pending: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
-    _drawn: dict[int, float] = field(default_factory=dict)  # and not scored
+    #: Of items that are not scored: the probability with which each was drawn.
+    _drawn: dict[int, float] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
     dropped: str | None = None
 
@@ -184,7 +188,7 @@ class Accounts:
 
     def _count_units(self) -> None:
         units, contents = self.units, self.contents
-        self._mean_units = float(units.mean())  # a stated price counts as one item's observation
+        self._mean_units = float(units.mean())
         self._units_are_alike = bool(units.min() == units.max())
         self._kept_units = float(units[contents.kept_items].mean())
         self._task_units = [
@@ -203,7 +207,8 @@ class Accounts:
         """
         units = np.zeros(len(self.contents.kept_items))
         units[moved_to] = self.units
-        for task in self.contents.tasks:  # repeats cost alike
+        # Every repeat of an item has the item's size.
+        for task in self.contents.tasks:
             units[task.positions] = np.tile(
                 units[task.positions][: task.bank.n_items], task.repeats
             )
@@ -289,6 +294,7 @@ class Accounts:
         cost, units = account.measured
         if not units:
             return account.price
+        # A stated price counts as one item that was observed, of mean size.
         weight = self._mean_units
         return (account.price * weight + cost) / (weight + units)
 

@@ -107,7 +107,8 @@ class PriorAcrossTasks:
     def __init__(self, parts: Mapping[int, Task], correlation: Floats) -> None:
         self.tasks, self._parts = tuple(parts), list(parts.values())
         self._correlation = correlation
-        self._prior_precision: Floats | None = None  # does not change, once it is known
+        # Computed when it is first needed; it does not change.
+        self._prior_precision: Floats | None = None
         self._clear()
 
     @classmethod
@@ -144,17 +145,17 @@ class PriorAcrossTasks:
         if self._ability.shape[1] != len(self._parts[0].states[0].scores):
             self._clear()
         before = np.array([self._ability, self._variance])
-        for n, task in enumerate(self._parts):
-            if task.changes == self._changes[n]:
+        for row, task in enumerate(self._parts):
+            if task.changes == self._changes[row]:
                 continue
-            self._changes[n], first = task.changes, task.states[0]
+            self._changes[row], first = task.changes, task.states[0]
             effects = first.policy.ability_effects(first.belief(BENCHMARK))
             assert effects is not None
-            self._ability[n], self._variance[n] = effects.ability, effects.variance
-            self._slope[n], self._prior[n] = effects.slope, effects.prior_variance
-            self._explained[n] = effects.share * effects.error
+            self._ability[row], self._variance[row] = effects.ability, effects.variance
+            self._slope[row], self._prior[row] = effects.slope, effects.prior_variance
+            self._explained[row] = effects.share * effects.error
             # The part of the error that depends on the ability, as a slope in it.
-            self._error_slope[n] = np.sqrt(self._explained[n] / effects.variance)
+            self._error_slope[row] = np.sqrt(self._explained[row] / effects.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
         changed_models = np.flatnonzero(changed)
         self._joint[changed_models], shifts = self.given_all(

@@ -305,7 +305,8 @@ def governing_horizons(
     for k, (horizon, first) in enumerate(zip(horizons, starts)):
         last = int(max(min(horizon, n_items - 1), 1))
         first = min(first, last) if k == 0 else first
-        if last < first:  # after the last item everything is known: no level is needed
+        # After the last item everything is known: no level is needed.
+        if last < first:
             break
         table = _table(first, last, n_items, pass_length, shape)
         log_chance = table.log_chance[:, -1]

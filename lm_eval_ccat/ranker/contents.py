@@ -396,7 +396,8 @@ class Contents:
         """Number the items of all tasks, task after task; called again once a task has more."""
         self._starts = [task.positions.start for task in self.tasks]
         self.n_items = self.tasks[-1].positions.stop
-        self._positions = list(range(self.n_items))  # integers that all models' accounts share
+        # The accounts of all models share these integers, which saves memory.
+        self._positions = list(range(self.n_items))
         self.kept_items = np.concatenate([task.kept_items for task in self.tasks])
         self.n_kept = np.array([int(task.kept_items.sum()) for task in self.tasks])
 
@@ -434,7 +435,7 @@ class Contents:
 
         Returns
         -------
-        ndarray of int, shape (n_items,)
+        ndarray of int, shape (n_items before,)
             The new position of every old one: those of later tasks move up to make room.
         """
         self.repeats, moved_to, start = self.checked_repeats(repeats), list[Indices](), 0

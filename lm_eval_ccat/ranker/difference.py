@@ -448,9 +448,11 @@ def _error_of(
     n, squares = len(residuals), float((residuals**2).sum())
     variance, df = of_cluster.variance_of_mean(residuals, differences.rounding)
     alike = variance == 0.0
-    if squares == 0.0:  # equal differences do not prove no variance
+    # Equal differences do not prove that there is no variance.
+    if squares == 0.0:
         variance = max(IMAGINED_ITEMS * (gap / of_cluster.effective) ** 2, ROUNDING**2)
-    elif alike:  # nor do clusters whose means are equal, though their documents differ
+    # Nor do clusters whose means are equal, though their documents differ.
+    elif alike:
         variance = squares / (n - 1) / n
     # Fewer than `FEWEST_ITEMS` equal values tell nothing, nor do too few clusters of any values.
     if n < 2 or of_cluster.effective < fewest or (alike and len(of_cluster.sizes) < FEWEST_ITEMS):

@@ -28,8 +28,9 @@ def still_true(n_models: int, with_references: bool) -> Floats:
     >>> still_true(3, False).tolist(), float(still_true(1, True)[0])
     ([3.0, 1.0, 1.0], 1.0)
     """
-    sets = [1]  # bit s: s hypotheses can be the true ones
-    # Equality is transitive: j equal models make all their pairs true, and those with a known one.
+    # By number of models; bit s says whether exactly s hypotheses can be true. Equality is
+    # transitive: j equal models make all their pairs true, and those with a known one.
+    sets = [1]
     for k in range(1, n_models + 1):
         sets.append(0)
         for j in range(1, k + 1):
@@ -57,7 +58,8 @@ def family_size(belief: Belief) -> float:
     """Return how many pairs can be equal at once at most, by which a level for all is divided."""
     n_models, references = len(belief.location), belief.references
     distinct = 0
-    if references is not None:  # equal exact ones are one hypothesis
+    # To equal one of several references of the same exact score is one hypothesis.
+    if references is not None:
         distinct = len(np.unique(references.location) if references.exact else references.names)
     n = n_models * (n_models - 1) // 2 + n_models * distinct
     return float(_true_at_most(belief, n)[0]) if n else 1.0

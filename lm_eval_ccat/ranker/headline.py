@@ -123,7 +123,8 @@ def headline(content: RankingContent) -> str:
     level = exact_percent(content["confidence"]) + " for all pairs" * content["familywise"]
     level += {"every": " at every look", "one": " for one look"}[content["looks"]]
     question_words, metric = question(content), content.get("metric")
-    if len(content["models"]) == 1:  # which has no order
+    # A single model has no order.
+    if len(content["models"]) == 1:
         question_words = "mean" + question_words.removeprefix("order")
     finding = _finding(content)
     # A gap in points of a metric names it already.
@@ -169,7 +170,8 @@ def share_saved(content: RankingContent) -> float | None:
     if "answers_of_benchmark" not in content or not tested:
         return None
     asked = content.get("asked", sum(block["n_items"] for block in tested))
-    asked += sum(len(block.get("failed", ())) for block in tested)  # requested in vain: not saved
+    # Items that failed were requested in vain: they are not saved.
+    asked += sum(len(block.get("failed", ())) for block in tested)
     return 1.0 - min(asked / (content["answers_of_benchmark"] * len(tested)), 1.0)
 
 
@@ -224,7 +226,8 @@ def _finding(content: RankingContent) -> str:
         score = f"{low:.4g} to {high:.4g}" if low < high else f"{low:.4g}"
         return f"{visible_name(order[0])}{only} scores {score}"
     metric, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
-    lead = first_lead.in_words("" if " " in metric else metric)  # a weighted mean is no unit
+    # A weighted mean of several metrics, whose name has spaces, is no unit.
+    lead = first_lead.in_words("" if " " in metric else metric)
     # The models that may be the best; all of them where ranks are not known.
     contenders = [model for model in order if (models[model].get("rank_range") or [1])[0] == 1]
     # From the surest finding to the least sure one: the first that holds is said.

@@ -240,7 +240,8 @@ class _BankUnderTest:
         self.name = task.name or bank.task or "the task"
         method = method_of(bank)
         self.undecided, self._method, self._bank = method.has_curves, method, bank
-        self._next_test = FEWEST  # distinct items
+        # Distinct items with a score at which the next test is due.
+        self._next_test = FEWEST
 
     def failed_test(self) -> Join | None:
         """Take a test if one is due; return it if the bank is to be set aside by it, else None."""

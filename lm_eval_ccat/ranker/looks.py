@@ -408,7 +408,8 @@ class Looks:
         if not self.horizons or horizon <= self.horizons[-1]:
             return self
         first = int(n) + 1
-        earlier = sum(start < first for start in self.starts)  # a horizon not yet used goes
+        # A horizon that no pair has reached yet is replaced.
+        earlier = sum(start < first for start in self.starts)
         return replace(
             self,
             horizons=(*self.horizons[:earlier], horizon),

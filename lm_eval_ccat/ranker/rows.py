@@ -68,7 +68,8 @@ class Estimate:
         if self.method_interval is not None:
             low, high = self.method_interval(confidence)
         else:
-            n = min((self.n, *self.looks.horizons))  # a model may get more items than a pair can
+            # A model may get more items than any pair, for which alone the boundary is made.
+            n = min((self.n, *self.looks.horizons))
             df, n_items = np.array([self.df]), np.array([n])
             low_error, high_error = (self.error * share for share in self.end_shares)
             errors = np.array([np.hypot(low_error, self.zero_loss), high_error])

@@ -158,7 +158,8 @@ class Standing:
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := most_items(belief)) > end:
                 looks = looks.with_horizon(max(self.horizon or 10 * longest, longest + 1), end)
-        if not looks.single_look:  # a single look is taken whenever the verdicts are read
+        # A single look is taken whenever the verdicts are read.
+        if not looks.single_look:
             looks = looks.after(belief, 1.0 - self.test.confidence, self.test.min_difference)
         self.looks, self.belief_at_look = looks, belief
 
@@ -185,7 +186,7 @@ class Standing:
         key = belief, self.accounts.active.tobytes(), frozenset(self.barred), self.looks
         if self._cached is None or self._cached[0] != key:
             looks = self.looks.with_models(len(self.accounts))
-            if looks.single_look:  # this is the only look
+            if looks.single_look:
                 looks = looks.after(belief, 1.0 - self.test.confidence, self.test.min_difference)
             self._cached = key, self._verdicts_of(belief, looks, self.test.min_difference)
         return self._cached[1]

@@ -260,7 +260,8 @@ def _spans(standing: Standing) -> Ints:
 
 def budget_used_up(amount: float, left: float, lost: float = 0.0) -> str:
     """Say in words that the budget ended a ranking."""
-    left = 0.0 if left < SLACK * amount else left  # a rounding error of the sum
+    # So little is a rounding error of the sum.
+    left = 0.0 if left < SLACK * amount else left
     # Write hundredths of a cent without an exponent.
     plain = f"{left:.7f}" if 1e-6 <= left < 1e-4 else f"{left:.4g}"
     paid = f"; {lost:.4g} of it paid for lost and second attempts" if lost else ""
@@ -520,7 +521,8 @@ def _rule_of_word(text: str, words: str) -> StoppingRule:
     try:
         return rule(number_of(number))  # type: ignore[call-arg]
     except UsageError as error:
-        demand = str(error).partition("` ")[2]  # what follows the name, which is Python's
+        # Users write a word and no argument of Python, whose name stands before the demand.
+        demand = str(error).partition("` ")[2]
         raise UsageError(f"stop {words!r}: {rule.number} in `{in_words(rule)}` {demand}") from None
 
 

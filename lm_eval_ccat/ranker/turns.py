@@ -93,10 +93,12 @@ class Turns:
     seed: int
     exposure: int
     stopped: str | None = None
-    _cached: tuple[int, Candidates] | None = None
+    # The first two with `Accounts.changes`, the third with the belief, as they were when computed.
+    _candidates: tuple[int, Candidates] | None = None
     _warming: tuple[int, Mask] | None = None
     _soon: tuple[Belief | None, Mask] | None = None
-    _answers: int = 0  # since the last look
+    #: Answers since the last look, and how many are to come between two looks.
+    _answers: int = 0
     _answers_per_look: int = 1
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ class Turns:
             standing.belief_at_look is None or self._answers >= self._answers_per_look or self.done
         ):
             standing.look()
-            self._cached, self._answers = None, 0
+            self._candidates, self._answers = None, 0
             self._answers_per_look = self._answers_to_next_look()
 
     def _answers_to_next_look(self) -> int:
@@ -154,7 +156,8 @@ class Turns:
         accounts = self.accounts
         if self._warming is None or self._warming[0] != accounts.changes:
             ahead = accounts.n_of_task < self.warmup_items
-            if np.count_nonzero(ahead):  # as before few answers
+            # Before most answers the warm-up is over, and nothing is left to rule out.
+            if np.count_nonzero(ahead):
                 ahead &= accounts.remaining > 0
                 able = accounts.active
                 # A cap below the warm-up of all tasks leaves some tasks with fewer items.
@@ -179,7 +182,7 @@ class Turns:
         accounts = self.accounts
         if self.stopped is not None:
             return Candidates([])
-        if self._cached is None or self._cached[0] != accounts.changes:
+        if self._candidates is None or self._candidates[0] != accounts.changes:
             able = self.warming()
             if in_warmup := np.count_nonzero(able):
                 able = able & accounts.affordable(self._warmup_budget)
@@ -192,8 +195,8 @@ class Turns:
                 able = self.wanted() & (accounts.n < self.cap)
                 able &= np.logical_or.reduce(accounts.affordable(accounts.left()), 1)
                 candidates = Candidates(able.nonzero()[0].tolist())
-            self._cached = accounts.changes, candidates
-        return self._cached[1]
+            self._candidates = accounts.changes, candidates
+        return self._candidates[1]
 
     @property
     def _warmup_budget(self) -> float:
@@ -269,7 +272,9 @@ class Turns:
         # are not gone through one by one, which would take as long as all else here.
         askable: Sequence[int] = range(len(candidates.models))
         if models is not None:
-            askable = [n for n, model in enumerate(candidates.models) if model in models]
+            askable = [
+                position for position, model in enumerate(candidates.models) if model in models
+            ]
         if not askable:
             return None
         # What an item is worth matters only beside others; in the warm-up all are worth the same,
@@ -352,7 +357,8 @@ class Turns:
         active = np.flatnonzero(accounts.active)
         models = np.concatenate([rows[soon], columns[soon]])
         out = np.zeros(len(accounts), dtype=bool)
-        out[active[models[models < len(active)]]] = True  # known models stand in the last columns
+        # Columns beyond the tested models are known ones, which get no items.
+        out[active[models[models < len(active)]]] = True
         self._soon = look, out
         return out
 
@@ -361,8 +367,9 @@ class Turns:
     def item(self, turn: Turn) -> Choice:
         """Return the item that a model gets next."""
         choices = self._next(turn, self.exposure)
+        # An item that the policy drew at random is not drawn again.
         if len(choices) == 1 or choices[0].probability is not None:
-            return choices[0]  # an item that was drawn at random is not drawn again
+            return choices[0]
         # The "randomesque" rule of computerized adaptive testing: drawing among the K most
         # informative items spreads their use. A test that always asks the most informative one
         # asks the same first items of everyone, and a model that learns those gains rank.

@@ -184,7 +184,8 @@ class Verdicts:
             better, worse, close = evidence.at(index)
             p = np.exp(-np.where(gap > ROUNDING, better, np.where(gap < -ROUNDING, worse, 0.0)))
             equivalent = np.exp(-close) * (family_size(belief) if self.familywise else 1.0) <= level
-        if (exact := variance == 0.0).any():  # known in full, whatever the looks saw
+        # A difference without an error is known in full, whatever the looks saw.
+        if (exact := variance == 0.0).any():
             p, equivalent = np.where(exact, np.abs(gap) <= ROUNDING, p), equivalent | exact
         # Two locations may be close on a scale on which scores are not: estimates decide.
         if equivalent.any():
@@ -209,9 +210,10 @@ class Verdicts:
 
     def _decided(self, index: tuple[Any, Any] = _ALL) -> Decisions:
         """Return the signs and states of pairs at an index of the matrices."""
+        # The p of a pair depends on other pairs only where it holds for a family.
         if self.familywise or index is _ALL:
             p_values, equivalent = self._family[0].p[index], self._family[1][index]
-        else:  # without a family, a few pairs need no others
+        else:
             p_values, equivalent = self._each_pair(index)
         sign = np.sign(self.belief.pairs.gap[index]).astype(np.int8)
         sign[(p_values > 1.0 - self.confidence) | equivalent] = 0
@@ -273,7 +275,9 @@ class Verdicts:
             high = np.where(equal, np.minimum(high, self.min_difference), high)
         # At more confidence it lies around the ranking's, so what that holds it holds, too.
         if level >= self.confidence:
-            waits = self.state == OPEN  # barred, in the warm-up, or not looked at since
+            # That of an open pair may exclude 0: one that is barred, in the warm-up, or was not
+            # looked at since its last answer.
+            waits = self.state == OPEN
             low, high = (
                 np.where(waits, np.minimum(low, 0.0), low),
                 np.where(waits, np.maximum(high, 0.0), high),
@@ -640,7 +644,8 @@ class Verdicts:
         covariances = belief.variance[np.ix_(tested, tested)]
         # On the diagonal are variances of estimates, off it those of differences.
         alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
-        if references is None:  # a shift common to all models changes no rank
+        # Without references only differences matter: a shift common to all models changes no rank.
+        if references is None:
             centre = np.eye(n_tested) - 1.0 / max(n_tested, 1)
             covariance = -0.5 * centre @ off @ centre
         else:
@@ -652,11 +657,11 @@ class Verdicts:
             beside = off[:, anchor] if references is None else alone
             root = _nearest_root(0.5 * (beside[:, None] + beside - off), beside)
         noise = rng.standard_normal((_DRAWS // 2, n_tested)) @ root
-        # Without references only differences count, not what is known of a model by itself.
-        counting = np.ones((n_tested, n_tested), dtype=bool)
+        # So do the degrees of freedom of pairs, not those of a model by itself.
+        with_df = np.ones((n_tested, n_tested), dtype=bool)
         if references is None:
-            np.fill_diagonal(counting, False)
-        df = float(belief.df[np.ix_(tested, tested)][counting].min(initial=np.inf))
+            np.fill_diagonal(with_df, False)
+        df = float(belief.df[np.ix_(tested, tested)][with_df].min(initial=np.inf))
         if np.isfinite(df):
             noise *= np.sqrt(df / rng.chisquare(df, _DRAWS // 2))[:, None]
         return np.concatenate([noise, -noise])
