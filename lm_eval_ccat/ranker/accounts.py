@@ -361,7 +361,7 @@ class Accounts:
     def end(
         self, account: Account, item: int, cost: float | None, failure: str | None = None
     ) -> None:
-        """Record that an item was scored, asked for or not, or failed (`failure`: the reason).
+        """Record that an item was scored, whether it was asked or not, or failed with a reason.
 
         Without `cost`, a score costs what was expected, and a failure nothing.
         """
@@ -388,11 +388,15 @@ class Accounts:
         # An item in flight was counted when it was asked; one that failed counts no more.
         self._move(account, item, (failure is None) - asked, available=False)
 
-    def _move(self, account: Account, item: int, load: int, available: bool) -> None:
-        """Update the tables after an item became available or unavailable to a model."""
+    def _move(self, account: Account, item: int, added: int, available: bool) -> None:
+        """Update the tables after a model was asked an item, or told, failed on or gave it back.
+
+        `added` is what that adds to its number of items told or in flight, and `available` whether
+        it may be asked the item from now on.
+        """
         cell = account.number, self.contents.task_at(item)
-        self.n_of_task[cell] += load
-        self._n[account.number] += load
+        self.n_of_task[cell] += added
+        self._n[account.number] += added
         self.remaining[cell] += int(available) - int(account.available[item])
         account.available[item] = available
         if not self._units_are_alike:

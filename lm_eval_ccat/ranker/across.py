@@ -167,10 +167,20 @@ class PriorAcrossTasks:
     def given_all(self, x: Floats, s: Floats) -> JointAbilities:
         """Return the abilities given the answers of all tasks.
 
+        Abilities of a model have the prior N(0, P). With ``p`` the diagonal of P, and means ``x``
+        and variances ``s`` by the answers of each task alone, they have by all answers
+
+            covariance = (P^-1 + diag(1 / s - 1 / p))^-1,  mean = covariance (x / s).
+
         Parameters
         ----------
         x, s : ndarray of shape (n_models, n_tasks)
             Posterior means and variances given the answers of each task alone.
+
+        Returns
+        -------
+        JointAbilities
+            The covariance, and the mean less `x`.
         """
         if self._prior_precision is None:
             sd = np.sqrt(self._prior)

@@ -101,8 +101,8 @@ class Clusters:
             means[:] = 0.0
         parts = shares**2 / (1.0 - 2.0 * shares + q)
         # Degrees of freedom are 2 q^2 over the variance of this quadratic form in independent
-        # means of variance 1, which is twice `trace`. Off the diagonal its terms are
-        # parts_g parts_h (q - w_g - w_h)^2, with w the shares.
+        # means of variance 1, which is twice `trace`: the sum, with w the shares, of
+        # parts_g^2 (1 - 2 w_g + q)^2 on the diagonal and parts_g parts_h (q - w_g - w_h)^2 off it.
         zeroth, first, second = (float((parts * shares**power).sum()) for power in range(3))
         trace = (q * zeroth) ** 2 + 2.0 * zeroth * second - 4.0 * q * zeroth * first
         trace += 2.0 * first**2 + float((parts**2 * (1.0 + 2.0 * q - 4.0 * shares)).sum())

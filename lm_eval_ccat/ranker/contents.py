@@ -167,8 +167,8 @@ class Task:
     ) -> None:
         self.name, self.outcomes, self.repeats = name, outcomes, repeats
         self.positions = slice(start, start + outcomes[0].bank.n_items * repeats)
-        counting = [outcome.bank.kept for outcome in outcomes if outcome.weight > 0.0]
-        self.kept_items = np.tile(np.any(counting, axis=0), repeats)
+        kept_by_outcome = [outcome.bank.kept for outcome in outcomes if outcome.weight > 0.0]
+        self.kept_items = np.tile(np.any(kept_by_outcome, axis=0), repeats)
         self.weight = sum(outcome.weight for outcome in outcomes)
         self.bank = max(outcomes, key=lambda outcome: outcome.weight).bank
         self.states: list[OutcomeState] = []
@@ -356,27 +356,27 @@ class Contents:
     def __init__(
         self, banks: Banks, weights: Weights = None, repeats: int | Mapping[str, int] = 1
     ) -> None:
-        of_task = _by_task(banks)
-        self.repeats = _repeats(repeats, of_task)
+        outcomes_of_task = _by_task(banks)
+        self.repeats = _repeats(repeats, outcomes_of_task)
         # Weights are settled first: they decide which outcome leads a task and which items it asks.
-        shares = _shares(of_task, weights)
+        shares = _shares(outcomes_of_task, weights)
         self.tasks: list[Task] = []
-        for name, outcomes in of_task.items():
+        for name, outcomes in outcomes_of_task.items():
             weighted = [replace(outcome, weight=shares[name][outcome.name]) for outcome in outcomes]
             start = self.tasks[-1].positions.stop if self.tasks else 0
             self.tasks.append(Task(name, weighted, start, self.repeats[name]))
         self.outcomes = [outcome for task in self.tasks for outcome in task.outcomes]
-        counting = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
+        ranked_outcomes = [outcome for outcome in self.outcomes if outcome.weight > 0.0]
         # Outcomes of weight 0 are only reported, so theirs may be of any method.
-        methods = sorted({outcome.bank.method for outcome in counting})
+        methods = sorted({outcome.bank.method for outcome in ranked_outcomes})
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
-        # A run gives outcomes; `ask` tells it which repeat of an item it wants, and tells a loop
-        # over a bank the item alone.
+        # A run gives outcomes, and `ask` names the repeat beside the item. A script that gives a
+        # bank gets the doc_id alone.
         self._names_repeats = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
-        self.scale = scale_of(counting)
+        self.scale = scale_of(ranked_outcomes)
         self.number_of_task = {task.name: number for number, task in enumerate(self.tasks)}
         self._place_tasks()
 
@@ -414,15 +414,17 @@ class Contents:
         UsageError
             A number falls, or a method asks every item once.
         """
-        of_task = _repeats(repeats, self.number_of_task)
-        if any(of_task[task.name] < task.repeats for task in self.tasks):
-            was, becomes = (", ".join(map(str, n.values())) for n in (self.repeats, of_task))
+        repeats_of_task = _repeats(repeats, self.number_of_task)
+        if any(repeats_of_task[task.name] < task.repeats for task in self.tasks):
+            was, becomes = (
+                ", ".join(map(str, n.values())) for n in (self.repeats, repeats_of_task)
+            )
             raise UsageError(
                 f"repeats {was} cannot become {becomes}: in a run they only rise; start a new run "
                 "and name this one under prior:, which takes over its answers"
             )
         method_of(self.tasks[0].bank).require_repeats()
-        return of_task
+        return repeats_of_task
 
     def raise_repeats(self, repeats: Any, seed: int) -> Indices:
         """Let items be asked more often than so far; `checked_repeats` refuses what may not be.
@@ -679,15 +681,16 @@ def shares_of(
 
 
 def _shares(
-    of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
+    outcomes_of_task: Mapping[str, Sequence[Outcome]], user_weights: Weights
 ) -> dict[str, dict[str, float]]:
     """Return the weights of all outcomes by task and name, which sum to 1 over all tasks."""
     outcome_weights = {
-        task: {outcome.name: outcome.weight for outcome in of_task[task]} for task in of_task
+        task: {outcome.name: outcome.weight for outcome in outcomes}
+        for task, outcomes in outcomes_of_task.items()
     }
     stated = _stated_weights(outcome_weights, user_weights)
     sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in stated.in_task.items()}
-    sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in of_task.items()}
+    sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in outcomes_of_task.items()}
     outcome_names = {name for names in outcome_weights.values() for name in names}
     share = shares_of(sizes, sums if stated.of_tasks is None else stated.of_tasks, outcome_names)
     return {

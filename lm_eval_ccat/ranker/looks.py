@@ -266,7 +266,7 @@ class Looks:
     def ends(
         self, belief: Belief, below: Floats | float, above: Floats | float
     ) -> tuple[Floats, Floats]:
-        """Return both ends of every difference of locations: what this evidence does not refute.
+        """Return both ends of every difference of locations: what a look at `belief` cannot refute.
 
         Parameters
         ----------
@@ -279,7 +279,9 @@ class Looks:
         -------
         low, high : ndarray of shape (n_tested, n_models)
         """
-        gaps, lowest, highest = self._with_noise_either_way(belief.gaps), None, None
+        gaps = self._with_noise_either_way(belief.gaps)
+        # The outermost differences that a method's own proof refutes, where it has one.
+        lowest = highest = None
         if belief.proof is not None:
             levels = (
                 np.broadcast_to(np.asarray(level, dtype=np.float64), gaps.size.shape)
@@ -287,7 +289,8 @@ class Looks:
             )
             lowest, highest = belief.proof.interval(*levels)
         low = self._lower_ends(gaps, below, belief.n_items, lowest)
-        # The upper end of a pair is the lower one of the same pair turned round.
+        # The upper end of a pair is the lower one of the same pair turned round, at its own level.
+        # Tested models stand in both orders, and their pairs have one level.
         if belief.references is None:
             return low, 0.0 - low.T
         refuted = None if highest is None else 0.0 - highest

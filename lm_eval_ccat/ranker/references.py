@@ -188,7 +188,7 @@ def means_of_known(
     if difference := differing_scales(bank.metric, *sides):
         raise UsageError(f"{difference}; read them with the bank's range and direction")
     table = table.numbered_as(bank.doc_ids, bank.doc_hashes)
-    columns = [n for n, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
+    columns = [column for column, doc_id in enumerate(table.doc_ids) if doc_id in bank.index]
     if not columns:
         raise UsageError("the known results are of other items than the bank's")
     scores = _scores_in_bank_order(table, bank, len(columns))

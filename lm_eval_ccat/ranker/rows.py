@@ -145,12 +145,16 @@ _SHOWN = 6  # models of a long tie that `in_words` names
 
 
 def _tied_in_words(tied: Sequence[str], index: int, states: Collection[int]) -> str:
-    """Name the models that one is tied with: those around its own `index` among them."""
+    """Name the models that a model is tied with; of many those around its place among them.
+
+    `tied` has them from best to worst, `index` says how many of them stand above it, and `states`
+    are those of its pairs with them.
+    """
     start = min(max(index - _SHOWN // 2, 0), max(len(tied) - _SHOWN, 0))
     neighbours = tied[start : start + _SHOWN]
     left_out = len(tied) - len(neighbours)
-    same = {state == EQUIVALENT for state in states}
-    labels = ["equivalent to"] * (True in same) + ["not separated from"] * (False in same)
+    labels = ["equivalent to"] * (EQUIVALENT in states)
+    labels += ["not separated from"] * any(state != EQUIVALENT for state in states)
     further = f" and {left_out:,} more" if left_out else ""
     return f"{' or '.join(labels)} {', '.join(neighbours)}{further}"
 

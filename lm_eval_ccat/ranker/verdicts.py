@@ -888,10 +888,11 @@ def _symmetric_root(covariance: Floats) -> Floats | None:
 
 
 def _nearest_root(covariance: Floats, variance: Floats) -> Floats:
-    """Return a root of the covariance matrix of these variances that is near to given values.
+    """Return a root of the covariance matrix that is near to `covariance` and has these variances.
 
-    Without negative eigenvalues the others are too large: of many models that are hardly ever
-    compared, several times. So correlations lose them, and variances stay as they are.
+    `covariance` need not be one: it may have negative eigenvalues, which are cut from the
+    correlations. Cut from `covariance` itself, they would leave variances that are too large:
+    several times, of many models that are hardly ever compared.
 
     Examples
     --------

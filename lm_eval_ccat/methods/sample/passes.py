@@ -134,13 +134,12 @@ class RepeatedPairs(Pairs):
         own_means = np.where(common, earlier[model], 0.0).sum(axis=1) / divisor
         by_itself = beside == model
         rivals = ~by_itself
-        # Each with the score and the mean of the earlier answers, by model in `beside`.
-        of_model = np.array([np.full(len(beside), answers[model]), own_means])
-        of_rivals = np.where(by_itself, 0.0, [answers[beside], rival_means])
-        (first, mean_of_first), (second, mean_of_second) = (
-            np.concatenate([side, mirrored[:, rivals]], axis=1)
-            for side, mirrored in ((of_model, of_rivals), (of_rivals, of_model))
-        )
+        # Two rows, by model in `beside`: this answer's score, and the mean of the earlier ones.
+        model_rows = np.array([np.full(len(beside), answers[model]), own_means])
+        rival_rows = np.where(by_itself, 0.0, [answers[beside], rival_means])
+        # Pairs with the model first, then the same pairs with the rival first.
+        first, mean_of_first = np.concatenate([model_rows, rival_rows[:, rivals]], axis=1)
+        second, mean_of_second = np.concatenate([rival_rows, model_rows[:, rivals]], axis=1)
         series = np.concatenate([model * n_models + beside, beside[rivals] * n_models + model])
         counts = np.concatenate([count, count[rivals]])
         self.repeat_sums.learn(series, first, second, counts, mean_of_first, mean_of_second)
