@@ -87,7 +87,6 @@ def complete(
     # A name that is not in the configuration is refused before anything is opened.
     for name in names:
         spec.model(name)
-
     # An output folder has a journal only if an earlier completion of it was interrupted.
     resume = is_run_directory or RunDirectory(folder).journal.exists()
     book = partial(_ended_book, folder=folder, is_run_directory=is_run_directory)
