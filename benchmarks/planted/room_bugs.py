@@ -1230,6 +1230,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "harness/transport": (
         (
+            "a busy process takes the time of its requests",
+            "TURNS = 10",
+            "TURNS = 1",
+        ),
+        (
+            "the time to answer is that to get a connection",
+            "self._allow(self.seconds)",
+            "pass",
+        ),
+        (
             "an answer that states an error counts",
             'if answer.get("error") and not answer.get("choices"):',
             'if answer.get("error") and answer.get("choices"):',

@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
@@ -60,16 +60,59 @@ LARGEST_BODY = 128 * 1024 * 1024
 _FINAL = frozenset(
     "insufficient_quota billing_hard_limit_reached billing_not_active account_deactivated".split()
 )
+#: Least time in seconds to get a connection in.
+CONNECTING = 30.0
+#: Least number of turns of the event loop in which a request runs out of time.
+TURNS = 10
 #: Methods of a model that go through its transport.
 _REPLACED_METHODS = ("generate_until", "loglikelihood")
 
 
 @dataclass
 class RequestProgress:
-    """How far a request got: whether it went out, and over a connection that was used before."""
+    """How far a request got: whether it went out, and over a connection that was used before.
 
+    `limit` is the time limit of what it waits for: a connection, then an answer within `seconds`.
+    """
+
+    seconds: float
+    limit: asyncio.Timeout = field(default_factory=partial(asyncio.timeout, None))
     sent: bool = False
     reused: bool = False
+    _timer: asyncio.TimerHandle | None = None
+
+    def has_slot(self) -> None:
+        """Note that a slot is free, and a connection is looked for."""
+        self._allow(max(self.seconds, CONNECTING))
+
+    def goes_out(self, reused: bool) -> None:
+        """Note that there is a connection; from now on the server has its time to answer."""
+        self.sent, self.reused = True, reused
+        self._allow(self.seconds)
+
+    def ends(self) -> None:
+        """Note that nothing is waited for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _allow(self, seconds: float, turns: int = TURNS) -> None:
+        """Let the limit run out after so many seconds, and as many turns of the loop.
+
+        A loop that is busy for seconds at a turn has not yet read the answers that came meanwhile.
+        """
+        self.ends()
+        loop = asyncio.get_running_loop()
+        if turns:
+            self._timer = loop.call_later(seconds / TURNS, self._allow, seconds, turns - 1)
+        elif not self.limit.expired():
+            self.limit.reschedule(loop.time())
+
+    @property
+    def overdue(self) -> str:
+        """What has not come in time."""
+        if self.sent:
+            return f"no answer within {self.seconds:g} s"
+        return f"no connection within {max(self.seconds, CONNECTING):g} s"
 
 
 _PROGRESS: ContextVar[RequestProgress | None] = ContextVar("progress", default=None)
@@ -163,11 +206,11 @@ class ServerAnswer(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where a request goes: address, headers, and aiohttp's time limit."""
+    """Where a request goes: address, headers, and the seconds that the server has to answer."""
 
     url: str
     headers: dict[str, str]
-    timeout: Any
+    seconds: float
 
 
 def uses_template_api(lm: Any) -> bool:
@@ -248,12 +291,12 @@ class Transport:
         if self._session is None:
             self._open()
         try:
-            url, headers, timeout = self._target()
+            url, headers, seconds = self._target()
             data = json.dumps(call.payload).encode()
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
-        response, body = await self._posted(url, headers, timeout, data)
+        response, body = await self._posted(url, headers, seconds, data)
         status, received = response.status, response.headers
         if 300 <= status < 400 and (location := received.get("Location")):
             raise _redirected(url, location)
@@ -261,7 +304,7 @@ class Transport:
         return ServerAnswer(answer, Served.of(answer, received, call.payload))
 
     async def _posted(
-        self, url: str, headers: Mapping[str, str], timeout: Any, data: bytes
+        self, url: str, headers: Mapping[str, str], seconds: float, data: bytes
     ) -> tuple[Any, bytearray]:
         """Post a request as soon as a slot is free, and return the response and its body.
 
@@ -271,24 +314,28 @@ class Transport:
             No response came whole, or the transport was cancelled.
         """
         assert self._slots is not None
-        # The connector notes in it how far the request came.
-        task, progress = asyncio.current_task(), RequestProgress()
+        # The connector notes in it how far the request came. While many models begin, requests wait
+        # in this process for seconds, which are not the server's.
+        task, progress = asyncio.current_task(), RequestProgress(seconds)
         _PROGRESS.set(progress)
         # To follow a redirect would hand prompts and the key to an address that nobody named.
         options: dict[str, Any] = {
-            "headers": headers, "proxy": self._proxy, "timeout": timeout, "allow_redirects": False
+            "headers": headers, "proxy": self._proxy, "allow_redirects": False
         }  # fmt: skip
         failure: ServerError | None = None
         self._waiting.add(task)
         try:
-            async with self._slots, self._session.post(url, data=data, **options) as response:
-                body = await _body(response)
+            async with self._slots, progress.limit:
+                progress.has_slot()
+                async with self._session.post(url, data=data, **options) as response:
+                    body = await _body(response)
         # CancelledError is no Exception, and yet a failure of this one request.
         except (Exception, asyncio.CancelledError) as error:
-            failure = self._failure(error, progress, mask_text(url), timeout.total)
+            failure = self._failure(error, progress, mask_text(url))
             if failure is None:
                 raise
         finally:
+            progress.ends()
             self._waiting.discard(task)
         # Raised outside the handler, so that it has no cause: aiohttp's own error invents a status
         # if the answer is not HTTP, and whoever looks at causes would believe it.
@@ -297,7 +344,7 @@ class Transport:
         return response, body
 
     def _failure(
-        self, error: BaseException, progress: RequestProgress, url: str, seconds: float | None
+        self, error: BaseException, progress: RequestProgress, url: str
     ) -> ServerError | None:
         """Return the error of a request for what aiohttp or a socket raised; None if it stays.
 
@@ -307,8 +354,6 @@ class Transport:
         progress : RequestProgress
         url : str
             Without credentials.
-        seconds : float or None
-            The time that the request had.
         """
         import aiohttp
 
@@ -320,7 +365,7 @@ class Transport:
             case asyncio.CancelledError():
                 kind, why = "cancelled", "the request was cancelled"
             case TimeoutError():
-                kind, why = "timeout", f"no answer within {seconds:g} s"
+                kind, why = "timeout", progress.overdue
             case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
                 kind = "request"
                 why = f"the request cannot be sent: {_reason(error)} (base_url begins with http://)"
@@ -351,15 +396,13 @@ class Transport:
 
     def _target(self) -> Target:
         """Return where requests go; a change of the model's settings takes effect at once."""
-        import aiohttp
-
         lm = self._lm
         settings = str(lm.base_url), {**(lm.header or {})}, float(lm.timeout)
         if self._made_target is None or settings != self._settings:
             address, header, seconds = settings
             url, headers = _authorized(address, header)
             headers = {"Content-Type": "application/json", **headers}
-            self._made_target = Target(url, headers, aiohttp.ClientTimeout(total=seconds))
+            self._made_target = Target(url, headers, seconds)
             self._settings = settings
         return self._made_target
 
@@ -482,7 +525,7 @@ class Transport:
             async def connect(self, *args: Any, **kwargs: Any) -> Any:
                 connection = await super().connect(*args, **kwargs)
                 if (progress := _PROGRESS.get()) is not None:
-                    progress.sent, progress.reused = True, connection.protocol in protocols
+                    progress.goes_out(reused=connection.protocol in protocols)
                 protocols.add(connection.protocol)
                 return connection
 
@@ -492,7 +535,9 @@ class Transport:
         if trust and (file := getattr(self._lm, "ca_cert_path", None)):
             trust = ssl.create_default_context(cafile=file)
         connector = Connector(limit=0, ssl=trust, ttl_dns_cache=300, force_close=force_close)
-        self._session = aiohttp.ClientSession(connector=connector)
+        # aiohttp would count a request's time from before it has a connection; see `_posted`.
+        unlimited = aiohttp.ClientTimeout(total=None)
+        self._session = aiohttp.ClientSession(connector=connector, timeout=unlimited)
         self._finalizers.append(weakref.finalize(self, _close, self._session))
 
 

@@ -443,6 +443,48 @@ def test_a_stuck_request_is_replaced_by_one_more():
         assert all(isinstance(request.exception(), ServerError) for request in stuck)
 
 
+@pytest.mark.long
+def test_the_time_to_answer_is_counted_from_when_a_request_goes_out(monkeypatch):
+    """A process that is busy for longer before that, as with many models, is not the server."""
+    aiohttp = pytest.importorskip("aiohttp")
+    connect = aiohttp.TCPConnector.connect
+
+    async def connect_late(self, *args, **options):
+        await asyncio.sleep(1.3)
+        return await connect(self, *args, **options)
+
+    with connected("hang", 3.0, timeout=1) as (_, lm, _):
+        with pytest.raises(ServerError, match="no answer within 1 s"):
+            ask(lm)
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", connect_late, raising=False)
+    with connected(timeout=1) as (server, lm, _):
+        assert ask(lm)
+        assert sum(server.asked.values()) == 1
+    monkeypatch.setattr(transport_module, "CONNECTING", 1.0)
+    with connected(timeout=1) as (server, lm, _):
+        with pytest.raises(ServerError, match="no connection within 1 s") as refused:
+            ask(lm)
+        assert refused.value.kind == "timeout" and not refused.value.sent and not server.asked
+
+
+@pytest.mark.long
+def test_a_few_turns_of_a_busy_loop_do_not_take_the_time_of_a_request():
+    """What has come meanwhile is read at the next turns."""
+
+    async def wait(seconds, turns, busy):
+        progress = transport_module.RequestProgress(seconds)
+        async with progress.limit:
+            progress.goes_out(reused=False)
+            for _ in range(turns):
+                time.sleep(busy)
+                await asyncio.sleep(0)
+        progress.ends()
+
+    asyncio.run(wait(0.1, turns=4, busy=0.2))
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait(0.1, turns=400, busy=0.001))
+
+
 def test_ctrl_c_while_requests_are_handed_over_leaves_the_loop_to_the_next_caller(monkeypatch):
     arrived = threading.Event()
 
