@@ -393,7 +393,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model that a known one beats does not pass its defeat on to those below it",
         "lm_eval_ccat/ranker/verdicts",
-        "loses_to_known[i] |= loses_to_known[beats[:, i]].any(axis=0)",
+        "loses_to_known[model] |= loses_to_known[beats[:, model]].any(axis=0)",
         "pass",
         ("tests/ranker/test_verdicts.py",),
     ),
@@ -776,8 +776,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "models that are apart share their ranks on a board",
         "lm_eval_ccat/ranker/verdicts",
-        "np.hypot(half_widths, half_widths[i])",
-        "half_widths + half_widths[i]",
+        "np.hypot(half_widths, half_widths[model])",
+        "half_widths + half_widths[model]",
         ("tests/board/test_board.py",),
     ),
     Bug(

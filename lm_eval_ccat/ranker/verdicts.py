@@ -326,7 +326,7 @@ class Verdicts:
     @property
     def order(self) -> list[str]:
         """All models, best first."""
-        return [self.names[i] for i in self.best_first]
+        return [self.names[model] for model in self.best_first]
 
     def pair(self, i: int, j: int) -> tuple[int, int]:
         """Return the sign of ``i - j`` and the state of two rows; two reference models as given."""
@@ -505,13 +505,13 @@ class Verdicts:
         beats |= (beats_known.astype(np.float32) @ loses_to_known.T.astype(np.float32)) > 0.0
         tested = self.best_first[self.best_first < n_tested]
         # Worst first: what a model beats is complete before it, and theirs becomes its own.
-        for i in tested[::-1]:
-            beaten = beats[i].nonzero()[0]
-            beats[i] |= beats[beaten].any(axis=0)
-            beats_known[i] |= beats_known[beaten].any(axis=0)
+        for model in tested[::-1]:
+            beaten = beats[model].nonzero()[0]
+            beats[model] |= beats[beaten].any(axis=0)
+            beats_known[model] |= beats_known[beaten].any(axis=0)
         # Best first, likewise: whoever loses to a model loses to what is above that.
-        for i in tested:
-            loses_to_known[i] |= loses_to_known[beats[:, i]].any(axis=0)
+        for model in tested:
+            loses_to_known[model] |= loses_to_known[beats[:, model]].any(axis=0)
         return _Outranked(beats, beats_known, loses_to_known)
 
     @cached_property
@@ -583,7 +583,7 @@ class Verdicts:
         """Return what `p_top` does, drawn anew; see there."""
         references = self.belief.references
         tested = self.best_first[self.best_first < self.n_tested]
-        names = [self.names[i] for i in tested]
+        names = [self.names[model] for model in tested]
         # Of two models the chance is known without drawing.
         if len(tested) == 2 and references is None:
             chance = float(self.better[tested[0], tested[1]])
@@ -710,19 +710,20 @@ class Verdicts:
         cost: Mapping[str, float],
         n_failed: Mapping[str, int],
     ) -> OpenPairContent | None:
-        """Return what would decide an open pair, given by its rows; None if no answer can."""
+        """Return what would decide an open pair of two models by number; None if no answer can."""
         # Tested models come first: the smaller number of a pair is a row of the matrices.
         row, column = sorted((better, worse))
-        belief, tested = self.belief, [k for k in (row, column) if k < self.n_tested]
+        belief, tested = self.belief, [model for model in (row, column) if model < self.n_tested]
         if not tested or self.barred[row, column] or not belief.pairs.n[row, column] > 0:
             return None
         pair = belief.gaps.at((row, column))
         # An item counts for a pair once both models have answered it.
-        size = float(n_items - max(n_failed.get(self.names[k], 0) for k in (row, column)))
+        size = float(n_items - max(n_failed.get(self.names[model], 0) for model in (row, column)))
         needed = self._items_to_decide(pair, size)
-        # Half of all pairs need more than `needed`: their difference changes on the way.
+        # Half of all pairs need more than `needed`, as their difference changes on the way; four of
+        # five need at most `likely`.
         likely = None if needed is None else self._items_to_decide(pair, size, unlucky=True)
-        answered = {self.names[k]: int(belief.n[k, k]) for k in tested}
+        answered = {self.names[model]: int(belief.n[model, model]) for model in tested}
 
         def answers_until(items: float | None) -> dict[str, int]:
             """Return how many more answers of each model the pair takes; to all items if None."""
@@ -934,11 +935,11 @@ def clearly_apart(scores: Floats, half_widths: Floats, min_difference: float = 0
     full = np.sort(scores[exact])
     above = len(full) - np.searchsorted(full, scores + close, side="right")
     below = np.searchsorted(full, scores - close, side="left")
-    for i in np.flatnonzero(~exact):
-        gap, apart = scores - scores[i], np.hypot(half_widths, half_widths[i])
+    for model in np.flatnonzero(~exact):
+        gap, apart = scores - scores[model], np.hypot(half_widths, half_widths[model])
         clear = (np.abs(gap) > apart) & (np.abs(gap) + apart > close)
         higher, lower = clear & (gap > 0.0), clear & (gap < 0.0)
-        above[i], below[i] = np.sum(higher), np.sum(lower)
+        above[model], below[model] = np.sum(higher), np.sum(lower)
         above[exact] += lower[exact]
         below[exact] += higher[exact]
     return ClearlyApart(np.asarray(above), np.asarray(below))
