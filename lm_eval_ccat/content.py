@@ -139,8 +139,10 @@ class FailureContent(TypedDict):
 
 
 class TokensContent(TypedDict, total=False):
-    """Tokens read and written, and who counted them.
+    """Tokens read and written of the answers that count, and who counted them.
 
+    `money` and `usd` of the model are of all that it was asked, so they may be more than the price
+    of these tokens: answers behind the deciding one and lost attempts are paid as well.
     `cached` are the tokens read that were in the server's cache. `outside` are the tokens written
     that the server counts in its total, and not among those of the completion. `usd` is the cost
     where the server states it with every answer.
@@ -231,11 +233,13 @@ class ModelContent(TypedDict, total=False):
     seconds
         Time of its answers.
     money, usd
-        Dollars billed, assumed and unknown; and billed or assumed, if a price is known.
+        Dollars billed, assumed and unknown for all that was asked; and billed or assumed, if a
+        price is known.
     attempts_lost
         Attempts without an answer, by what is known of their bill.
     tokens, served, finish
-        What servers report: tokens, models, and reasons for which answers ended.
+        What servers report of the answers that count: tokens, models, and reasons for which
+        answers ended.
     from_prior
         Answers that an earlier run gave.
     empty_outputs
