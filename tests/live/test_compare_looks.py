@@ -31,7 +31,7 @@ def constant(horizon, n_items, level=0.05, nodes=161):
     weight = np.r_[0.5, np.ones(nodes - 2), 0.5] * (x[1] - x[0])
 
     def leaves(c):
-        end = c * (n / horizon) ** -0.25
+        end = c * falling(n, horizon)
         mass = np.exp(-0.5 * (end[0] * x) ** 2) / sqrt(2 * pi) * end[0] * weight
         for k in range(1, len(n)):
             r = sqrt(clock[k - 1] / clock[k])
@@ -44,6 +44,11 @@ def constant(horizon, n_items, level=0.05, nodes=161):
     return brentq(lambda c: leaves(c) - used, 1, 6)
 
 
+def falling(n, horizon):
+    """The boundary without a bank, of which the last look asks for less."""
+    return np.where(n < horizon, (n / horizon) ** -0.1, 0.85)
+
+
 def stretch(horizon):
     return min(1.03, 1 + 1.5 / horizon)
 
@@ -53,7 +58,7 @@ def limit(n, n_items, c, horizon, level):
     if n < 10 or n >= n_items:
         return inf if n < 10 else 0.0
     if horizon:
-        return stretch(horizon) * c * (n / horizon) ** -0.25
+        return stretch(horizon) * c * falling(n, horizon)
     rate = (log(400) + log1p(log(400))) / 60 * n / (1 - n / n_items)
     return sqrt((1 + 1 / rate) * (log1p(rate) + 2 * log(1 / level)))
 
@@ -81,13 +86,13 @@ class Reference:
         self.constants = constants  # C by level: that of the family's first step, and of each pair
         self.told, self.shown = [[] for _ in names], {level: set() for level in constants}
 
-    def look(self, model, score, belief):
-        """Take the answer, NaN for a failure, and a look at the means that the method states."""
+    def learn(self, model, score, belief, *, looks):
+        """Take the answer, NaN for a failure, and perhaps a look at the means that it states."""
         self.told[self.names.index(model)].append(score)
         self.gaps = np.subtract.outer(belief.location, belief.location)
         bias = np.zeros(len(self.names)) if belief.failure_bias is None else belief.failure_bias
         self.slack = np.add.outer(np.maximum(bias, 0), np.maximum(-bias, 0))
-        for level, shown in self.shown.items():
+        for level, shown in self.shown.items() if looks else ():
             for a, b in np.argwhere(self.gaps - self.slack > 1e-12).tolist():
                 if (a, b) not in shown and 0 < self.arms(a, b, level)[0] <= self.gaps[a, b]:
                     shown.add((a, b))
@@ -182,13 +187,15 @@ def drawn(kind, horizon, n_items, seed, names="ab", scale=UNIT, failing=0.0, **a
     def answers():
         while not ranker.done:
             for model, item in ranker.ask():
-                place = names.index(model), item
+                place, last_look = (names.index(model), item), ranker._standing.belief_at_look
                 score = nan if fails[place] else float(scores[place])
                 if fails[place]:
                     ranker.fail(model, item, "no answer")
                 else:
                     ranker.tell(model, item, score)
-                reference.look(model, score, ranker.belief())
+                # Between two looks of the ranker's another one may show more.
+                looks = ranker._standing.belief_at_look is not last_look
+                reference.learn(model, score, ranker.belief(), looks=looks)
                 yield
 
     return ranker, reference, margin, answers()
@@ -209,7 +216,7 @@ def stated(horizon, n_items, size, level):
     x, y = (np.array(scores[:10]) for scores in told.values())
     error = sqrt(variance_of_pair(x - y, size, (variance_of_item(x), variance_of_item(y))))
     z = -ndtri(stdtr(9, -0.5 * (high - low) / error))
-    c = z / stretch(horizon) * (10 / horizon) ** 0.25
+    c = z / stretch(horizon) / falling(10, horizon)
     assert c == pytest.approx(constant(horizon, size, level), rel=2e-3)
     return c
 
