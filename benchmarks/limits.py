@@ -5,17 +5,29 @@ Printed: seconds, those that the bucket alone would take, their ratio, and the s
 that were refused.
 
     python benchmarks/limits.py [--beside OLDER] [--slots 32] [--items 60]
+
+With `--outage`, a server that is away for so long in the middle of a ranking: requests that it saw
+while away, and seconds from its return to the next one. With `--bill`, what a server billed beside
+what the ranking says of it, where tokens are counted in its total alone, prompts were cached, or
+connections are cut after the answer was made, three of ten; "most" is all that may be paid.
+
+    python benchmarks/limits.py --outage 20
+    python benchmarks/limits.py --bill
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 os.environ.update(OMP_NUM_THREADS="1", HF_DATASETS_OFFLINE="1", TQDM_DISABLE="1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -23,6 +35,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import loopback
 from slots import CODE
 from worlds.bench import Bench, make_bench
+from worlds.server import CompletionsServer
+
+from lm_eval_ccat.live.ranking_run import rank
+from lm_eval_ccat.live.result import Observer
+from lm_eval_ccat.money import COLUMNS
 
 HERE = Path(__file__).resolve().parents[1]
 MODELS = ["m01", "m05", "m07", "m11"]
@@ -61,13 +78,106 @@ def played(tree: Path, bench: Bench, limit: loopback.Limit, slots: int, items: i
     return f"{seconds:>9.1f}{least:>8.1f}{least / seconds:>7.2f}{refused:>9.1%}"
 
 
+class Quiet(Observer):
+    """Hears of a run, and says nothing."""
+
+    def warn(self, message: str) -> None:
+        """Say nothing of a warning."""
+
+
+def print_outage(bench: Bench, seconds: float) -> None:
+    """Print what a server that goes away for so many seconds sees of a ranking, and when."""
+    began = time.time() + 1e9
+    with CompletionsServer(bench.outputs, latency=0.1) as server:
+
+        def mood(model: str, prompt: str, before: int) -> tuple[str] | None:
+            nonlocal began
+            if sum(server.answered.values()) >= 100:
+                began = min(began, time.time())
+            return ("drop",) if 0.0 <= time.time() - began < seconds else None
+
+        server.mood = mood
+        config = bench.config(
+            server.url, MODELS[:2], bank=None, stop="limits", max_items=100,
+            entry={"concurrency": 8},
+        )  # fmt: skip
+        content = rank(config, observer=Quiet()).content
+        moments = [moment for moment, *_ in server.log]
+    # A request arrives a latency before its mood is asked for.
+    back = began + seconds
+    asked_away = sum(began < moment < back - server.latency for moment in moments)
+    lag = min(moment for moment in moments if moment >= back - server.latency) - back
+    print(
+        f"away for {seconds:g} s: {asked_away} requests while away, the next {max(lag, 0):.1f} s "
+        f"after its return; {content['items_administered']} answers"
+    )
+
+
+#: Dollars per million tokens; as many prompt tokens has each request, and as many are cached.
+PRICE = {"input": 1000.0, "output": 4000.0, "cached": 100.0}
+READ, CACHED = 500, 400
+
+
+def usage_of(kind: str, written: int) -> dict[str, Any]:
+    """Return what a server states of a request whose answer has so many tokens."""
+    usage: dict[str, Any] = {"prompt_tokens": READ, "completion_tokens": written}
+    if kind == "reasoning in the total":
+        usage |= {"completion_tokens": 10, "total_tokens": READ + written}
+    if kind == "cached prompts":
+        usage["prompt_tokens_details"] = {"cached_tokens": CACHED}
+    return usage
+
+
+def print_bill(bench: Bench, kind: str) -> None:
+    """Print what a server billed and what a ranking says of it, by the way of the server."""
+    rng, bills = random.Random(0), list[float]()
+    cached = CACHED if kind == "cached prompts" else 0
+
+    def bill() -> int:
+        written = rng.randint(10, 200)
+        read = PRICE["input"] * (READ - cached) + PRICE["cached"] * cached
+        bills.append((read + PRICE["output"] * written) / 1e6)
+        return written
+
+    def mood(model: str, prompt: str, before: int) -> tuple[str] | None:
+        is_cut = kind == "cut connections" and rng.random() < 0.3
+        return ("cut",) if is_cut and bill() else None
+
+    def says(model: str, n: int) -> dict[str, Any]:
+        return {"usage": usage_of(kind, bill())}
+
+    with CompletionsServer(bench.outputs, 0.02, mood, False, says) as server:
+        config = bench.config(
+            server.url, MODELS, bank=None, stop="limits", max_items=60, name=kind[:3],
+            entry={"price": PRICE, "concurrency": 8}, failures={"backoff": 0.05},
+        )  # fmt: skip
+        money = rank(config, observer=Quiet()).content["money"] or {}
+    parts, server_bill = [money[column] for column in COLUMNS], sum(bills)
+    figures = "".join(f"{usd:>9.3f}" for usd in (server_bill, *parts))
+    stated = sum(parts[:2]) / server_bill
+    print(f"{kind:<24}{figures}{stated:>15.3f}{sum(parts) / server_bill:>13.3f}", flush=True)
+
+
 def main() -> None:
     """Print a line for each tree, number of slots and limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--beside", type=Path, help="another checkout of the package")
     parser.add_argument("--slots", default="32", help="requests at once of each model")
     parser.add_argument("--items", type=int, default=60, help="of each model (default: 60)")
+    parser.add_argument("--outage", type=float, help="seconds that a server is away, alone")
+    parser.add_argument("--bill", action="store_true", help="what a server bills, alone")
     args = parser.parse_args()
+    if args.outage or args.bill:
+        logging.disable(logging.CRITICAL)
+        with tempfile.TemporaryDirectory() as folder:
+            bench = make_bench(Path(folder), n_docs=200)
+            if args.outage:
+                return print_outage(bench, args.outage)
+            heads = ("server", *COLUMNS)
+            print(f"{'':<24}{''.join(f'{head:>9}' for head in heads)}  stated/server  most/server")
+            for kind in ("plain", "reasoning in the total", "cached prompts", "cut connections"):
+                print_bill(bench, kind)
+            return None
     trees = [*([args.beside.resolve()] if args.beside else []), HERE]
     head = f"{'bucket':<22}{'Retry-After':<12}{'slots':>6}"
     print(f"{head}{'seconds':>9}{'least':>8}{'ratio':>7}{'refused':>9}")

@@ -7,6 +7,9 @@ runs of all models without the search for tasks, seconds until the result, their
 used, those asked beside them (the window is to keep this below 1.5), and loads.
 
     python benchmarks/turns.py [--models 2,4,8] [--items 1000] [--batch 8] [--max_items 200]
+
+With `--places 2`, each ranking also as actors of a Ray cluster on this machine, on which so many
+models fit at a time (line `ray`, without loads, which happen elsewhere); its start is not counted.
 """
 
 from __future__ import annotations
@@ -59,6 +62,13 @@ def write_task(folder: Path, gold: list[int], seed: int = 0) -> None:
     (folder / "preferences.yaml").write_text(TASK.format(data=json.dumps(str(data)), cache=cache))
 
 
+def connect_to(places: int) -> None:
+    """Start a Ray cluster on this machine that holds so many models at a time."""
+    import ray
+
+    ray.init(num_cpus=places, include_dashboard=False, log_to_driver=False)
+
+
 def full_run(pretrained: str, folder: Path, batch: int) -> tuple[float, list[int]]:
     """Run all documents by the harness itself; return seconds, and the preferred choices."""
     import lm_eval
@@ -84,7 +94,12 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--max_items", type=int, help="the most of a model (default: no limit)")
+    parser.add_argument("--places", type=int, help="models that fit a Ray cluster (default: none)")
     args = parser.parse_args()
+    executors = ["local"]
+    if args.places:
+        connect_to(args.places)
+        executors.append("ray")
     counts = [int(n) for n in args.models.split(",")]
     loads: list[str] = []
     genuine = HarnessModel.open
@@ -116,21 +131,24 @@ def main() -> None:
                     }
                     for j in range(n)
                 ]  # fmt: skip
-                loads.clear()
-                began = time.perf_counter()
-                result = rank(
-                    task="preferences", models=models, memory=1,
-                    harness={"include_path": str(root / kind)}, max_items=args.max_items,
-                )  # fmt: skip
-                seconds, full = time.perf_counter() - began, sum(run[0] for run in runs[:n])
-                n_used = result.content["items_administered"]
-                used = f"{n_used:,} of {n * args.items:,}"
-                asked = result.content["asked"] / n_used
-                print(
-                    f"{n:>6} {kind:<8}{full:>9.1f}s{seconds:>8.1f}s{seconds / full:>7.2f}"
-                    f"{used:>16}{asked:>12.2f}{len(loads):>7}  "
-                    f"{result.content['ranking']}", flush=True,
-                )  # fmt: skip
+                for executor in executors:
+                    loads.clear()
+                    began = time.perf_counter()
+                    result = rank(
+                        task="preferences", models=models, memory=1,
+                        harness={"include_path": str(root / kind)}, max_items=args.max_items,
+                        executor=executor,
+                    )  # fmt: skip
+                    seconds, full = time.perf_counter() - began, sum(run[0] for run in runs[:n])
+                    n_used = result.content["items_administered"]
+                    used = f"{n_used:,} of {n * args.items:,}"
+                    asked = result.content["asked"] / n_used
+                    label = kind if executor == "local" else executor
+                    print(
+                        f"{n:>6} {label:<8}{full:>9.1f}s{seconds:>8.1f}s{seconds / full:>7.2f}"
+                        f"{used:>16}{asked:>12.2f}{len(loads):>7}  "
+                        f"{result.content['ranking']}", flush=True,
+                    )  # fmt: skip
 
 
 if __name__ == "__main__":

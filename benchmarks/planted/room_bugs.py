@@ -78,6 +78,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_rank.py",
     ),
     "live/forecast": ("tests/live/test_prospects.py",),
+    "live/rehearsal": ("tests/live/test_prospects.py",),
+    "live/ranking_run": ("tests/live/test_prospects.py",),
+    "live/shared_documents": ("tests/live/test_compare_documents.py",),
+    "live/keep": ("tests/live/test_save_bank.py",),
     "live/complete": ("tests/live/test_complete.py",),
     "live/verify": ("tests/cli/test_verify_command.py", "tests/runs/test_salvage.py"),
     "live/quiet": ("tests/live/test_quiet.py", "tests/live/test_secrets.py"),
@@ -92,6 +96,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_rank.py",
     ),
     "harness": ("tests/harness",),
+    "harness/task_check": ("tests/cli/test_check_command.py",),
     "harness/transport": (
         "tests/harness/test_reports.py",
         "tests/harness/test_transport.py",
@@ -108,6 +113,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/live/test_bill.py",
     ),
     "harness/judge": ("tests/harness/test_reports.py", "tests/task_configs/test_judge.py"),
+    "harness/judge/rater": ("tests/task_configs/test_judge.py",),
     "harness/estimates": (
         "tests/harness/test_group_estimates.py",
         "tests/harness/test_harness_partial.py",
@@ -543,6 +549,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "board/cheats": (
+        (
+            "a model may have learned what itself was shown",
+            "shown_items(rows[:line])",
+            "shown_items(rows[: line + 1])",
+        ),
+        (
+            "a model knew a document if its last answer says so",
+            "            if item.is_repeat:\n                continue\n",
+            "",
+        ),
         (
             "relatives that share half of their errors are alike",
             "n_unequal <= _MAX_UNEQUAL * expected_unequal",
@@ -1057,6 +1073,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "live/earlier": (
         (
+            "repeats of a log are further answers to an item that is asked once",
+            "for part in answer.each() if repeats[task] > 1 else [answer]",
+            "for part in answer.each()",
+        ),
+        (
             "the oldest adaptive run counts",
             "key=lambda run: run.date)",
             "key=lambda run: run.date, reverse=True)",
@@ -1069,6 +1090,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("a model that is ranked is known as well", "if name not in ranked]\n", "]\n"),
     ),
     "live/result": (
+        (
+            "as many empty answers as the user allows end a run as partial",
+            "any(share > most_empty for share",
+            "any(share >= most_empty for share",
+        ),
+        (
+            "a model that was taken out of a run leaves it partial",
+            "set(ranking.set_aside) - tally.leaving_models",
+            "set(ranking.set_aside)",
+        ),
         ("known models have too few items", "and model not in known\n", "and model in known\n"),
         (
             "the error of a score is on [0, 1]",
@@ -1117,6 +1148,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "live/complete": (
+        (
+            "a run that has answers is refused where no further stored answer fits",
+            "if run.spec.prior and not answered and not fitting:",
+            "if run.spec.prior and not fitting:",
+        ),
         ("a completion asks what was answered", "if item not in answered]", "]"),
         (
             "a ranking that goes on is completed",
@@ -1130,6 +1166,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "live/verify": (
+        (
+            "where lower is better, the order of a sound result contradicts its estimates",
+            'better = 1.0 if result["scale"]["higher_is_better"] else -1.0',
+            "better = 1.0",
+        ),
         (
             "other verdicts of this version are those of another",
             "DAMAGED if self.made_by == __version__ else OTHER_VERSION",
@@ -1297,6 +1338,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "the prompt's hash is that of the last request",
             "internals.hash_text(group[0].arguments[0])",
             "internals.hash_text(group[-1].arguments[0])",
+        ),
+        (
+            "a prompt that is asked several times is read once",
+            "read += instance.repeats * count(internals.prompt(instance))",
+            "read += count(internals.prompt(instance))",
         ),
         (
             "a cached answer takes a share of the time",
@@ -1471,6 +1517,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "bank/bank": (
         (
+            "the items of a bank may stand in any order",
+            "if order != list(range(n)):",
+            "if len(order) != n:",
+        ),
+        (
             "a model's organisation is its family",
             'model.rsplit("/", 1)[-1].lower()',
             "model.lower()",
@@ -1569,6 +1620,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "scores/grid": (
+        (
+            "prompts move to the next model where one without a score is left out",
+            "            prompts = prompts and prompts.take(counts > 0)\n",
+            "",
+        ),
         (
             "of equally common hashes the oldest counts",
             "key=lambda code: (counts[code], code), default",
@@ -2048,6 +2104,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "cli/parsing": (
         (
+            "an option of several words always has the first by default",
+            "first_is_default = len(choices) > 1 and isinstance(help_or_opt, str)",
+            "first_is_default = len(choices) > 1",
+        ),
+        (
             "one price for all models is refused",
             'values_of["price"] = values_of["price"] * len(kinds)',
             'values_of["price"] *= 1',
@@ -2163,6 +2224,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "live/forecast": (
         (
+            "a run to its limits has a window of asks",
+            "(spec.ahead or WINDOW) if has_goal(spec.rule) else 0",
+            "(spec.ahead or WINDOW)",
+        ),
+        (
             "expected items are stated for differences on [0, 1]",
             '{gap * plan.scale.span:g}"',
             '{gap:g}"',
@@ -2197,6 +2263,48 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "known means have no noise of sampling",
             "sampled=is_sampled(spec, sessions.values()), sessions",
             "sampled=False, sessions",
+        ),
+    ),
+    "live/keep": (
+        (
+            "a bank holds several answers of an item",
+            "        if item.is_repeat:\n            continue\n        score = answer.score",
+            "        score = answer.score",
+        ),
+    ),
+    "harness/task_check": (
+        (
+            "a metric with its tokenizer is not found in a task",
+            "if name == parts_of(requested).base]",
+            "if name == requested]",
+        ),
+    ),
+    "harness/judge/rater": (
+        (
+            "equal answers without a rating are counted once",
+            "self._usage.count(ratings)",
+            "self._usage.count(list(rating_of.values()))",
+        ),
+    ),
+    "live/rehearsal": (
+        (
+            "one model that gets the items that it needs decides a ranking",
+            "all(needed[model] <= limit for",
+            "any(needed[model] <= limit for",
+        ),
+    ),
+    "live/ranking_run": (
+        (
+            "the most that a run costs has no judge",
+            "entry.price.cost(tokens, seconds=1.0) + judge_usd for",
+            "entry.price.cost(tokens, seconds=1.0) for",
+        ),
+    ),
+    "live/shared_documents": (
+        (
+            "several answers to a document are no draws",
+            "sampled = repeated or any(side",
+            "sampled = any(side",
         ),
     ),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import replace
@@ -13,6 +12,7 @@ from ..bank.outcome import Outcome
 from ..harness import internals
 from ..methods.belief import POPULATION
 from ..records import Header
+from ..scores.prompts import hash_of
 from ..shown import some
 from .plan import Plan
 
@@ -63,9 +63,9 @@ def identity_of(plan: Plan) -> Header:
     task = {
         **header.task,
         "documents": len(plan.documents()),
-        "documents_sha256": _sha("".join(map(str, hashes))),
+        "documents_sha256": hash_of("".join(map(str, hashes))),
         "prompts": {task: list(session.marks.values()) for task, session in sessions.items()},
-        SCORING_HASH: _sha(
+        SCORING_HASH: hash_of(
             "".join(internals.scoring_code(session.task) for session in sessions.values())
         ),
         **{key: value for key, value in header.report.items() if key == "outcomes"},
@@ -126,7 +126,3 @@ def facts_of_outcome(outcome: Outcome) -> dict[str, Any]:
         "scale": outcome.metric.scale.to_dict(),
         "weight": outcome.weight,
     }
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -121,6 +121,15 @@ def test_an_observation_that_makes_no_sense_is_refused(documents):
             ItemBank.from_dict(sealed({**documents["paper"], "observations": [{**sound, **part}]}))
 
 
+def test_a_file_whose_items_are_out_of_order_is_refused(documents):
+    """Every array goes by the order of the ids, which other readers may take for ascending."""
+    items = documents["paper"]["items"]
+    exchanged = [*reversed(items["doc_id"][:2]), *items["doc_id"][2:]]
+    damaged = {**documents["paper"], "items": {**items, "doc_id": exchanged}}
+    with pytest.raises(BankError, match="not ascending"):
+        ItemBank.from_dict(sealed(damaged))
+
+
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(max_size=8)
     | st.floats(allow_nan=False, allow_infinity=False),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from lm_eval_ccat.board.cheats import PeerScores, alike_in_words, gain_on_shown_
 from lm_eval_ccat.board.ledger import BoardRow, TaskScore
 from lm_eval_ccat.methods.curves import fit_abilities
 from lm_eval_ccat.methods.method import method_of
+from lm_eval_ccat.records import Item, Tell
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +136,37 @@ def test_of_several_tasks_one_looks_odd_by_accident_more_often(bank, monkeypatch
         new = {task: answers(bank, 1) for task in tasks}
         said = cheats.knew_items(dict.fromkeys(tasks, bank), new, {}, {})
         assert ("it scores 0.31 more on the items of t" in said) == told
+
+
+def test_a_document_was_known_or_not_as_the_first_answer_says(monkeypatch):
+    records = [
+        Tell(model="m", item=Item(("t", 0, *repeat)), score=score, responses=[[text]])
+        for repeat, score, text in (((), 1.0, "right"), ((2,), 0.0, "wrong, at some length"))
+    ]
+    journal = SimpleNamespace(header=None)
+    monkeypatch.setattr(cheats, "read_journal", lambda path: (journal, records))
+    monkeypatch.setattr(cheats, "bank_hashes_of", lambda header: {"t": ""})
+    board = SimpleNamespace(path=Path(), banks={"t": ItemBank.blank(range(2), task="t")})
+    row = SimpleNamespace(in_journal="", model="m", evidence=["journal"])
+    answers = cheats._answers(board, row)
+    assert answers.scores["t"][0] == 1.0 and answers.texts == {("t", 0): ""}
+
+
+def test_a_model_may_have_learned_what_was_shown_before_it_and_not_what_itself_was_shown(
+    monkeypatch,
+):
+    asked = {"first": [0], "second": [0, 1]}
+    rows = [
+        BoardRow(name, "estimate", 0.5, 0.4, 0.6, {}, "2026-01-31", asked={"t": items})
+        for name, items in asked.items()
+    ]
+    answers = {name: cheats.PlacedAnswers({}, {}) for name in asked}
+    scores = SimpleNamespace(full={}, by_model={}, answers=answers)
+    shown = []
+    monkeypatch.setattr(cheats._BoardScores, "of", lambda board, rows: scores)
+    placed = [SimpleNamespace(row=row) for row in rows]
+    monkeypatch.setattr(cheats, "standing", lambda board: SimpleNamespace(placed=placed))
+    monkeypatch.setattr(cheats, "knew_items", lambda *args: shown.append(args[-1]) or "")
+    ledger = SimpleNamespace(rows=lambda: rows)
+    assert cheats.suspicions(SimpleNamespace(banks={}, ledger=ledger)) == {}
+    assert shown == [{}, {"t": {0: 1}}]

@@ -79,6 +79,11 @@ def test_several_targets_are_told_of_where_they_would_make_grades_0_or_1(metric,
     assert any("several targets" in note for note in notes) == told
 
 
+def test_a_metric_is_checked_with_the_tokenizer_that_is_asked_for():
+    found = check_config("t", {"metric_list": [{"metric": "bleu"}, {"metric": "ter"}]}, "bleu@zh")
+    assert [(metric.metric, metric.usable) for metric in found.metrics] == [("bleu@zh", True)]
+
+
 def test_a_metric_of_hf_evaluate_is_known_by_the_names_that_it_reports():
     found = check_config("t", {"metric_list": [{"metric": "rouge"}, {"metric": "bleu"}]})
     assert [m.metric for m in found.metrics] == ["rouge1", "rouge2", "rougeL", "rougeLsum", "bleu"]

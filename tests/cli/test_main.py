@@ -19,12 +19,20 @@ import pytest
 
 from lm_eval_ccat import ItemBank, ScoreTable, __version__
 from lm_eval_ccat.cli.main import COMMANDS, command_parser, main
-from lm_eval_ccat.cli.parsing import CommandParser, models_of, progress
+from lm_eval_ccat.cli.parsing import CommandParser, Opt, add_options, models_of, progress
 from lm_eval_ccat.cli.rank import _layers
 from lm_eval_ccat.harness import internals
 from lm_eval_ccat.masking import MASK, forget
 
 HEAVY = ("torch", "datasets", "pandas", "scipy.stats", "scipy.optimize", "lm_eval", "transformers")
+
+
+def test_an_option_of_several_words_has_the_first_by_default_or_what_it_says():
+    parser = CommandParser(prog="p")
+    kinds = {"--plain a|b": "which", "--stated a|b": Opt("which", "b"), "--none a|b": Opt("which")}
+    add_options(parser, kinds)
+    read = vars(parser.parse_args([]))
+    assert (read["plain"], read["stated"], read["none"]) == ("a", "b", None)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from lm_eval_ccat import Ranker, __version__, calibrate
 from lm_eval_ccat.cli import verify as verify_command
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.stored import stored_rankings
-from lm_eval_ccat.live.verify import _contradictions
+from lm_eval_ccat.live.verify import _contradictions, self_contradictions
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
 from lm_eval_ccat.scores.reading import Logged
@@ -164,6 +164,14 @@ def test_a_model_without_a_name_is_called_as_in_its_full_results(tmp_path):
 def test_what_is_no_result_is_refused(tmp_path, ccat, content, said):
     (tmp_path / "result.json").write_text(content)
     assert said in ccat("verify", tmp_path, "--full", tmp_path, code=1).err
+
+
+def test_the_best_of_errors_comes_first_without_contradicting_itself(content):
+    """Four models of which the better ones have the fewer errors."""
+    estimates = [content["models"][name]["estimate"] for name in content["order"]]
+    assert estimates == sorted(estimates) and self_contradictions(content) == []
+    turned = {**content, "scale": {**content["scale"], "higher_is_better": True}}
+    assert any("neither that of the ranks" in text for text in self_contradictions(turned))
 
 
 @pytest.mark.parametrize(("recorded", "differs"), [(4, False), (3, True), (0, False)])

@@ -88,6 +88,19 @@ def test_a_bill_is_shared_by_the_documents_of_its_call_and_counts_if_it_is_whole
         assert answer.tokens.input == pytest.approx(sum(map(estimate_tokens, answer.prompts)))
 
 
+def test_a_prompt_is_read_as_often_as_it_is_answered(bench):
+    opened = session(bench, count_tokens=True)
+    asked = [
+        SimpleNamespace(
+            request_type="generate_until", args=("so many words", {}), repeats=n, resps=["one"] * n
+        )
+        for n in (1, 3)
+    ]
+    once, thrice = opened._counted([[asked[0]], [asked[1]]], [])
+    assert thrice.input == pytest.approx(3 * once.input) and once.input > 0
+    assert thrice.output == pytest.approx(3 * once.output)
+
+
 def test_a_further_answer_to_a_document_has_a_seed_of_its_own(bench):
     class Seeded(Copyist):
         _seed = 70

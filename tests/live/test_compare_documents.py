@@ -12,6 +12,7 @@ from worlds.bench import TASK
 
 from lm_eval_ccat import ItemBank, ScoreTable, compare
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.live.shared_documents import LoggedSide, SharedDocuments
 
 SETTINGS = {"max_items": 40, "stop": "limits"}
 
@@ -171,3 +172,15 @@ def test_runs_of_another_identity_are_refused_or_accepted_and_told(
         compare(*sides, models=("m01", "m11"))
     told = compare(*sides, models=("m01", "m11"), accept_change=[change]).warnings
     assert [warning for warning in told if words in warning]
+
+
+def test_several_answers_to_a_document_are_draws_whatever_settings_say():
+    raw = np.random.default_rng(0).random((2, 30))
+    repeated = ScoreTable.from_arrays(raw, ["a", "a"], configs=["repeat 1", "repeat 2"])
+    once = ScoreTable.from_arrays(raw[:1], ["b"])
+    for tables, sampled in (((repeated, once), True), ((once, once), False)):
+        sides = [
+            LoggedSide(role, table.models[0], table, table)
+            for role, table in zip(("baseline", "candidate"), tables)
+        ]
+        assert SharedDocuments.of(sides, []).sampled == sampled

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -12,8 +14,10 @@ from lm_eval.tasks import TaskManager
 from worlds.bench import TASK
 from worlds.server import trouble
 
+from lm_eval_ccat.errors import UsageError
 from lm_eval_ccat.live import result, sender
 from lm_eval_ccat.live.adaptive import simple_evaluate
+from lm_eval_ccat.live.complete import _complete
 from lm_eval_ccat.live.result import state
 
 
@@ -173,3 +177,29 @@ def test_what_run_adaptive_left_is_topped_up_too(bench, server, tmp_path, ccat):
     err = ccat(*command, code=2).err
     assert "fits a prompt of this run; give its configuration: --config" in err
     assert sum(server.asked.values()) == bench.n_docs
+
+
+@pytest.mark.parametrize("answered", [[], ["first"]])
+def test_stored_answers_that_fit_no_prompt_are_refused_before_a_run_has_answers(answered):
+    """A run that has some goes on, as its first documents fitted."""
+    asked = []
+    run = SimpleNamespace(
+        plan=SimpleNamespace(
+            documents=lambda: ["first", "second"], spec=SimpleNamespace(model=lambda name: None)
+        ),
+        book=SimpleNamespace(
+            tally=SimpleNamespace(set_aside={}), answers=SimpleNamespace(of=lambda name: answered)
+        ),
+        spec=SimpleNamespace(prior={"m": ["logs"]}),
+        observer=SimpleNamespace(note=str),
+        ask_beyond=lambda name, items: asked.extend(items),
+    )
+    model = SimpleNamespace(
+        name="m", open=lambda: None, close=lambda: None, has_prior_answer=lambda item: False
+    )
+    model_runs = SimpleNamespace(of=lambda model: {})
+    if answered:
+        assert _complete(run, model_runs, model, Path()) == {} and asked == ["second"]
+    else:
+        with pytest.raises(UsageError, match="none of the stored answers of m fits a prompt"):
+            _complete(run, model_runs, model, Path())

@@ -65,6 +65,23 @@ def test_answers_of_logs_are_those_of_the_model_that_they_are_named_for(tmp_path
             assert list(found[model]) == [("demo", n) for n in range(3)]
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_repeats_of_a_log_are_one_answer_where_an_item_is_asked_once(tmp_path, repeats):
+    rows = [{**row, "resps": [["first", "second"]]} for row in rows_of([1, 0])]
+    write_run(tmp_path, "a", rows)
+    prior = {"": [str(tmp_path)]}
+    found = latest_prior_answers(prior, ["a"], {"demo": repeats}, lambda text: None)["a"]
+    by_item = {tuple(item): answer.responses for item, answer in found.items()}
+    if repeats == 1:
+        assert by_item == {("demo", n): [["first", "second"]] for n in range(2)}
+    else:
+        assert by_item == {
+            ("demo", n, *repeat): [[text]]
+            for n in range(2)
+            for repeat, text in (((), "first"), ((2,), "second"))
+        }
+
+
 ARGUMENTS = {"a": {"model": "a"}, "b": {"model": "b", "revision": "step2"}}
 RANKED = {"demo": {n: configuration_of(n, args, {}) for n, args in ARGUMENTS.items()}}
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from lm_eval_ccat import ItemBank
-from lm_eval_ccat.live.forecast import GAPS, need_in_words, powers, prospects
+from lm_eval_ccat.live import rehearsal
+from lm_eval_ccat.live.forecast import GAPS, forecast, need_in_words, powers, prospects
 from lm_eval_ccat.live.outcomes import outcomes_of_banks
 from lm_eval_ccat.live.plan import Plan, plan_of
+from lm_eval_ccat.live.ranking_run import _ceiling
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import known_scale
 
@@ -45,3 +48,32 @@ def test_a_difference_takes_the_answers_and_the_tokens_of_all_models():
     assert needs["right or wrong"]["answers"] == 2 * n
     assert needs["right or wrong"]["input_tokens"] == 2 * n * 30
     assert needs["full"]["items_per_model"] == 500
+
+
+@pytest.mark.long
+def test_only_a_ranking_that_may_end_early_has_a_window_of_asks():
+    assert forecast(plan_by("exact_match", 40))["ahead"] == 16
+    assert forecast(plan_by("exact_match", 40, stop="limits", max_items=20))["ahead"] == 0
+
+
+def test_the_most_that_a_run_costs_has_tokens_time_and_judge():
+    """Two models, one of them rented by the hour, answer 40 items of 30 + 5 tokens in a second."""
+    prices = {"a": {"input": 1, "output": 2}, "b": {"input": 1, "output": 2, "hour": 36}}
+    models = [{"name": name, "model": "dummy", "price": price} for name, price in prices.items()]
+    plan = plan_by("exact_match", 40, models=models)
+    plan = replace(plan, spec=replace(plan.spec, judge=replace(plan.spec.judge, item=0.5)))
+    assert _ceiling(plan).usd == pytest.approx(40 * (2 * (40 / 1e6 + 0.5) + 0.01))
+
+
+@pytest.mark.parametrize(("needed", "decided"), [((10, 20), True), ((10, 21), False)])
+def test_a_ranking_is_decided_if_every_model_gets_the_items_that_it_needs(
+    monkeypatch, needed, decided
+):
+    monkeypatch.setattr(rehearsal, "MOST_ANSWERS", 0)
+    monkeypatch.setattr(rehearsal, "_needed", lambda *_: dict(zip("ab", needed)))
+    newcomers, slots = SimpleNamespace(scores=lambda rng: {}), dict.fromkeys("ab", 1)
+    limits = dict.fromkeys("ab", 20)
+    plan = plan_by("exact_match", 40)
+    played = rehearsal._play(plan, newcomers, slots, limits, 0, powers(plan)["right or wrong"])
+    assert played.decided == decided
+    assert played.answers == {"a": 10, "b": 20}  # no more than the limit

@@ -16,7 +16,7 @@ import pytest
 from worlds.bench import facts
 
 from lm_eval_ccat.journal import JournalFile
-from lm_eval_ccat.live.ray import Nodes
+from lm_eval_ccat.live.ray import OPEN_SECONDS, Nodes, RayModel
 from lm_eval_ccat.records import Tell
 
 TWO = ["m03", "m09"]
@@ -216,6 +216,34 @@ def test_the_nodes_that_may_join_are_those_that_the_autoscaler_states(monkeypatc
     assert nodes.may_hold([small] * 50) and not nodes.may_hold([large])
     monkeypatch.setattr("ray._private.state.state.get_cluster_config", lambda: None)
     assert all(nodes.may_hold([size]) for size in sizes)  # without an autoscaler any node may join
+
+
+@pytest.mark.slow
+def test_a_model_placed_on_a_node_that_is_gone_unnoticed_is_placed_elsewhere(
+    bench, server, cluster, ray, monkeypatch
+):
+    """It falls silent between the place on it and the actor there; Ray notices later."""
+    from ray.util import placement_group_table
+
+    lost, start = [], RayModel._start
+
+    def started(model):
+        if not lost:
+            [node_id] = placement_group_table(model._place)["bundles_to_node_id"].values()
+            [node] = [node for node in cluster.worker_nodes if node.node_id == node_id]
+            lost.append(node.all_processes["raylet"][0].process.pid)
+            os.kill(lost[0], signal.SIGSTOP)
+        start(model)
+
+    monkeypatch.setattr(RayModel, "_start", started)
+    with_nodes(cluster, 2, 2)
+    began = time.monotonic()
+    try:
+        content = ranked_on(cluster, bench, server, TWO)
+    finally:
+        os.kill(lost[0], signal.SIGCONT)
+    assert {m: b["n_items"] for m, b in content["models"].items()} == {"m03": 50, "m09": 50}
+    assert time.monotonic() - began < OPEN_SECONDS / 3
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from lm_eval_ccat.live.result import (
 )
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.money import no_money
-from lm_eval_ccat.records import Header, Item, Tell
+from lm_eval_ccat.records import Change, Header, Item, Tell
 from lm_eval_ccat.runs.tally import ScoreRange, Tally
 
 SCALES = {"points": Scale(0, 100), "errors": Scale(0, 40, higher_is_better=False)}
@@ -92,7 +92,13 @@ def test_only_a_run_that_another_one_repeats_has_a_signature_without_its_journal
 
 @pytest.mark.parametrize(
     ("empty", "limit", "told", "partial"),
-    [(1, None, False, False), (2, None, True, False), (2, 0.5, True, False), (1, 0.05, True, True)],
+    [
+        (1, None, False, False),
+        (2, None, True, False),
+        (2, 0.5, True, False),
+        (1, 0.05, True, True),
+        (2, 2 / 11, True, False),  # as many as the user allows
+    ],
 )
 def test_answers_without_text_are_told_if_they_are_many_and_end_a_run_beyond_its_limit(
     run, empty, limit, told, partial  # noqa: F811
@@ -106,6 +112,14 @@ def test_answers_without_text_are_told_if_they_are_many_and_end_a_run_beyond_its
     assert (result.exit_code == 4) == partial
     if told:
         assert result.warnings[0].startswith(f"{empty} of 11 answers of a are empty")
+
+
+def test_a_model_that_the_user_has_taken_out_leaves_no_gap(run):  # noqa: F811
+    book = Teller.of(run)
+    book.drop("c", "its server is gone")
+    assert of_run(book).exit_code == 4
+    book.tally.changes.append(Change(settings=["config.models[c]: leaves"]))
+    assert of_run(book).exit_code != 4
 
 
 @pytest.mark.parametrize(("score", "told"), [(0.0, True), (1.0, True), (0.5, False)])

@@ -65,6 +65,19 @@ def test_a_model_that_answered_every_item_is_saved_with_the_score_of_each(bench,
         assert score == pytest.approx(truth[bank.doc_ids[item]], abs=1e-6)
 
 
+def test_a_bank_takes_the_first_answer_of_an_item_and_names_models_as_the_user_does():
+    answers = {
+        ("m", Item(("t", n, *repeat))): Tell(model="m", item=Item(("t", n, *repeat)), score=score)
+        for n, repeat, score in ((0, (), 1.0), (0, (2,), 0.0), (3, (2,), 0.0), (3, (), 0.5))
+    }
+    ranker = SimpleNamespace(probability=lambda model, item: 0.5)
+    models = [SimpleNamespace(name=name) for name in ("m", "silent")]
+    plan = SimpleNamespace(spec=SimpleNamespace(models=models))
+    book = SimpleNamespace(answers=answers, ranker=ranker)
+    [kept] = _observed(plan, book, "t", "acc", ItemBank.blank(range(4)), {"m": "org/m"})
+    assert (kept.model, kept.items.tolist(), kept.scores.tolist()) == ("org/m", [0, 3], [1.0, 0.5])
+
+
 @pytest.mark.parametrize(
     ("draws", "chosen"), [((0.5, 0.25), "drawn"), ((0.5, None), "adaptive"), ((), "adaptive")]
 )

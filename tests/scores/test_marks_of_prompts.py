@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from scores.test_harness_logs import sample_row, write_run
 
 from lm_eval_ccat import ItemBank, ScoreTable, calibrate
 from lm_eval_ccat.errors import BankMismatchError
+from lm_eval_ccat.scores.grid import ScoreGrid
 from lm_eval_ccat.scores.prompts import Prompts, compare_prompts, mark_of
+from lm_eval_ccat.scores.reading import Query
 from lm_eval_ccat.upkeep.update import update
 
 
@@ -105,6 +109,16 @@ def test_a_bank_keeps_them_at_no_more_than_15_bytes_an_item_and_states_a_digest(
     without = replace(bank, prompts=None)
     assert without.prompts_digest is None and without.marks == {}
     assert 0 < sizes[0] - len(saved(without, tmp_path)) <= 15 * n + 40
+
+
+def test_prompts_stay_those_of_their_models_where_a_model_without_a_score_is_left_out():
+    grid = ScoreGrid()
+    for model, score in (("silent", math.nan), ("able", 0.5), ("weak", 0.25)):
+        grid.lay([(model, "")] * 2, [0, 1], [score] * 2, marks=[f"{model} {n}" for n in range(2)])
+    table = grid.finish(Path("x"), Query(), "acc")
+    assert table.models == ("able", "weak")
+    for model in table.models:
+        assert table.prompt_marks(model) == {0: f"{model} 0", 1: f"{model} 1"}
 
 
 def saved(bank, folder):

@@ -214,6 +214,14 @@ def test_many_answers_are_rated_together_and_in_order(serve):
     assert len(server.requests) == 4  # the repeated one was asked once
 
 
+def test_every_answer_without_a_rating_is_counted_though_equal_ones_are_asked_once(serve):
+    server = serve(lambda messages, n: "None" if "odd" in str(messages) else "Rating: [[5]]")
+    judge = judge_at(server, attempts=1)
+    answers = [{**FIELDS, "answer": text} for text in ("odd", "even", "odd")]
+    assert [rating.score == 5 for rating in judge.rate_all(answers)] == [False, True, False]
+    assert judge.usage.unrated == 2 and len(server.requests) == 2
+
+
 def test_a_judge_does_not_judge_itself_unless_told():
     settings = JudgeSettings("gpt-4o", base_url="http://127.0.0.1:9/v1")
     with pytest.raises(UsageError, match=r"judge gpt-4o is one of .*openai/gpt-4o-2024-08-06"):

@@ -16,16 +16,20 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from lm_eval_ccat import journal as journal_module
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.live import ranking_run
+from lm_eval_ccat.live.failures import PlaceLost
+from lm_eval_ccat.live.models import Answer, HarnessModel, Model
 from lm_eval_ccat.live.ranking_run import rank
 from lm_eval_ccat.live.result import Observer, state
 from lm_eval_ccat.records import Fail, Lost, Tell
@@ -54,7 +58,8 @@ PRELOADED = [
 LASTING = ("slow", "token bucket", "truncation", "swapped model", "tokens outside the count")
 SERVER_FAULTS = (
     "outage", "long outage", "dropped connection", "rate limit", "rate limit with a date", "hang",
-    "slow drip", "garbage", "server error", "refused document", "cut after generation", *LASTING,
+    "slow drip", "garbage", "server error", "refused document", "cut after generation",
+    "capacity lost", *LASTING,
 )  # fmt: skip
 #: Those of a process of its own come first.
 ENDINGS = ("kill", "hangup", "torn write", "full disk", "interrupt", "deadline", "none")
@@ -76,6 +81,7 @@ class Weather:
     faults: Mapping[str, tuple[str, int]]
     fired: Counter[str]
     other: str
+    lose_place: Callable[[str], bool] = lambda model: False
     seen: Counter[str] = field(default_factory=Counter)
     began: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -88,6 +94,10 @@ class Weather:
             for fault, (struck, first) in self.faults.items():
                 n = self.seen[model] - first
                 if model != struck or n < 0:
+                    continue
+                # The server answers; what asked it is gone.
+                if fault == "capacity lost":
+                    self.fired[fault] += n == 0 and self.lose_place(model)
                     continue
                 mood = self._mood(fault, n)
                 if mood is not None:
@@ -126,6 +136,70 @@ class Weather:
             "swapped model": ("swap", self.other),
             "tokens outside the count": ("think", OUTSIDE),
         }[fault]
+
+
+class Cluster:
+    """A cluster that holds so many models, and fewer once it has lost a node, as Ray's engine is.
+
+    The actors are models in this process, which are left when their node is lost.
+    """
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.placed: dict[str, PlacedModel] = {}
+
+    def models(self, run: Any) -> list[PlacedModel]:
+        """Return one for each model of a run."""
+        shared = {"spec": run.plan.spec, "outcomes_by_task": run.plan.outcomes_by_task}
+        models = [PlacedModel(self, {"entry": e, **shared}, run.warn_once) for e in run.asked]
+        self.placed = {model.name: model for model in models}
+        return models
+
+    def lose_place(self, name: str) -> bool:
+        """Lose the node that a model is on, for good."""
+        self.places = max(1, self.places - 1)
+        model = self.placed[name]
+        lost, model.actor = model.actor is not None, None
+        return lost
+
+
+class PlacedModel(HarnessModel):
+    """A model on a node of a `Cluster`."""
+
+    def __init__(self, cluster: Cluster, arguments: Mapping[str, Any], warn: Any) -> None:
+        super().__init__(**arguments, warn=warn)
+        self.memory, self.bundle = None, {"CPU": 1.0}
+        self.cluster, self.arguments, self.warn = cluster, arguments, warn
+        self.actor: HarnessModel | None = None
+
+    def fits_beside(self, others: Sequence[Model]) -> bool:
+        return len(others) < self.cluster.places
+
+    def ready(self) -> bool:
+        if self.actor is None:
+            self.actor = HarnessModel(**self.arguments, warn=self.warn)
+            return False  # it begins to load
+        return True
+
+    def open(self) -> None:
+        if (actor := self.actor) is None:
+            raise PlaceLost(f"the node of {self.name} was lost")
+        actor.open()
+        self.slots, self.batch = actor.slots, actor.batch
+
+    def ask(self, items: Sequence[Any]) -> list[Answer]:
+        actor = self.actor
+        answers = [] if actor is None else actor.ask(items)
+        if actor is None or self.actor is not actor:
+            raise PlaceLost(f"the node of {self.name} was lost")
+        self.administered.update(
+            (answer.item, actor.administered[answer.item]) for answer in answers
+        )
+        return answers
+
+    def close(self) -> None:
+        super().close()
+        self.actor = None
 
 
 class _PowerCut(BaseException):
@@ -271,7 +345,13 @@ class Night:
 
     def _session(self, number: int, faults: dict[str, tuple[str, int]], ending: str) -> None:
         before, price, means = len(self.server.log), self.settings["price"], self.stage.means
-        self.server.mood = Weather(faults, self.fired, min(means, key=means.__getitem__))
+        weather = Weather(faults, self.fired, min(means, key=means.__getitem__))
+        # An actor that is lost is one of a session in this process.
+        self.cluster = None
+        if "capacity lost" in faults and ending not in ENDED_BY:
+            self.cluster = Cluster(self.rng.randint(1, len(self.names)))
+            weather.lose_place = self.cluster.lose_place
+        self.server.mood = weather
         resume = JournalFile(self.run_dir / "journal.jsonl").exists()
         aside = resume and bool(rebuild(self.run_dir).tally.set_aside)
         retry = aside and (number == self.sessions or self.rng.random() < 0.5)
@@ -299,11 +379,15 @@ class Night:
         """A session in this process."""
         observer = _Quiet(after if ending == "interrupt" else None)
         fails = ending in ("torn write", "full disk")
+        models = nullcontext()
+        if self.cluster is not None:
+            made = self.cluster.models
+            models = mock.patch.object(ranking_run, "_ray_models_at", lambda address: made)
         try:
-            with _failing_writes(after, ending) if fails else nullcontext():
+            with _failing_writes(after, ending) if fails else nullcontext(), models:
                 result = rank(
                     self._config(), run_dir=self.run_dir, resume=resume, retry=retry,
-                    observer=observer,
+                    observer=observer, executor="ray" if self.cluster else "local",
                 )  # fmt: skip
             reason = result.content["stopped_because"] or ""
             self.fired["interrupt"] += result.content["interrupted"]
