@@ -156,6 +156,7 @@ class Channel:
     opened: bool = False
     to_open: bool = False
     minutes_reported: int = 0
+    _warned_of_failed: bool = False
     _warned_of_unscored: bool = False
     _warned_of_scoring: bool = False  # that it is slow
     _youngest_answered: float = -math.inf  # when the youngest request was sent that was answered
@@ -413,13 +414,22 @@ class Channel:
             self.failed_in_a_row = self.failed_in_a_row + 1 if lost else 0
             reason, doc = "; ".join(answer.unscored), self.book.journal.item_to_json(answer.item)
             if lost and self.name not in self.book.tally.set_aside:
-                logger.warning("%s failed on document %r: %s", self.name, doc, reason)
+                self._tell_failed(doc, reason)
                 self._set_aside_if(self.failed_in_a_row >= self.failure_rule.in_a_row, reason)
             elif reason and not lost:  # warn once per model, then write to the log file only
                 level = logging.INFO if self._warned_of_unscored else logging.WARNING
                 self._warned_of_unscored = True
                 what = "%s, document %r: scores are missing, the others are kept: %s"
                 logger.log(level, what, self.name, doc, reason)
+
+    def _tell_failed(self, document: object, reason: str) -> None:
+        """Warn of the first document that failed; further ones go to the log file only.
+
+        The table of the result counts them.
+        """
+        level = logging.INFO if self._warned_of_failed else logging.WARNING
+        self._warned_of_failed = True
+        logger.log(level, "%s failed on document %r: %s", self.name, document, reason)
 
     def note_copies(self, answers: Sequence[Answer]) -> None:
         """Refuse a model whose repeats are copies of one answer; see `Copies`."""
@@ -676,7 +686,7 @@ class Channel:
             self.set_aside_for_outage(availability.reason)
         elif before is State.OPEN or availability.first_failure:
             logger.warning(
-                "%s does not answer (%s); the run waits up to %g min for it", self.name,
+                "%s does not answer (%s); it is asked again for up to %g min", self.name,
                 availability.reason, self.failure_rule.outage_minutes,
             )  # fmt: skip
             self.minutes_reported = 0
@@ -703,8 +713,7 @@ class Channel:
         """Record a failed item; where the server may be the cause, it says nothing of the model."""
         [ask, *_], reason = call.asks, call.failure.text
         self._refuse_beyond_bank([ask], call.failure)
-        document = self.book.journal.item_to_json(ask.item)
-        logger.warning("%s failed on document %r: %s", self.name, document, reason)
+        self._tell_failed(self.book.journal.item_to_json(ask.item), reason)
         failed = Fail(
             n=self._number(ask), model=self.name, item=ask.item,
             reason=reason, attempts=call.sending.attempt, cost=0.0,

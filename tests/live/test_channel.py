@@ -281,7 +281,7 @@ def test_a_server_that_is_away_is_told_of_once_a_minute(caplog):
             probe = {"asks": sending.asks, "failure": failure, "sending": sending}
             made._note_outage(SimpleNamespace(**probe, moment=float(second)))
     first, *later = (record.getMessage() for record in caplog.records)
-    assert first == "a does not answer (refused); the run waits up to 15 min for it"
+    assert first == "a does not answer (refused); it is asked again for up to 15 min"
     assert later == [f"a has not answered for {n} of 15 min" for n in (1, 2, 3)]
 
 

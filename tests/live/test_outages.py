@@ -262,9 +262,12 @@ def test_a_short_outage_in_which_requests_hang_for_ever_costs_no_document(
 @pytest.mark.long
 @pytest.mark.parametrize("slots", [8, 32])
 def test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_model(
-    bench, server, slots
+    bench, server, capsys, slots
 ):
-    """A third is too long, say: the first refusals arrive before any answer."""
+    """A third is too long, say: the first refusals arrive before any answer.
+
+    The first of each model is a warning, and the log names all of them.
+    """
 
     def mood(model, prompt, before):
         refused = int(prompt.rstrip(".").split()[-1]) % 3 == 0
@@ -278,6 +281,11 @@ def test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_mode
     for block in content["models"].values():
         assert block["n_items"] == 40 and not block["set_aside"]
         assert {document["doc_id"] % 3 for document in block["failed"]} == {0}
+    warned = capsys.readouterr().err
+    logged = (bench.run() / "run.log").read_text()
+    for name, block in content["models"].items():
+        assert warned.count(f"{name} failed on document") == 1 < len(block["failed"])
+        assert logged.count(f"{name} failed on document") == len(block["failed"])
 
 
 @pytest.mark.long
