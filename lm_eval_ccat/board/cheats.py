@@ -176,7 +176,7 @@ class PeerScores:
 
 
 def _chance_to_differ(right: Floats, peer_scores: Floats) -> Floats:
-    """Return the chance that a model that errs by itself does not score what each other one did.
+    """Return by peer and item the chance that an unrelated model's score is not the peer's.
 
     Parameters
     ----------

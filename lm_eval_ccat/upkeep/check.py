@@ -240,9 +240,10 @@ def _partly_unrelated(share: float) -> Finding:
 def _drifted_items(
     bank: ItemBank, curves: Curves, abilities: Floats, scores: Floats
 ) -> tuple[Curves, list[Finding]]:
-    """Return the curves shifted as the new models have them, and the items that shifted otherwise.
+    """Return the curves with the difficulties that new models see, and a finding on drifted items.
 
-    All curves follow one linear trend; a finding is about the items off this trend.
+    New difficulties are a linear function of the bank's, one for all items; an item has drifted if
+    its own lies off that line. Without such items there is no finding.
     """
     curves = _as_noisy_as(scores, curves, abilities)
     refit, information = fit_intercepts(curves, abilities, scores)
@@ -349,7 +350,7 @@ def _negative_items(bank: ItemBank, abilities: Floats, scores: Floats) -> Iterat
 def _contaminated_items(
     bank: ItemBank, curves: Curves, scores: Floats, names: Sequence[str]
 ) -> Iterator[Finding]:
-    """Yield the items on which weak models score far above what they do elsewhere."""
+    """Yield a finding on items that weak models are expected to get mostly wrong, and get right."""
     abilities = fit_abilities(curves, scores)
     expected = curves.expected(abilities)
     # A strong model's full scores surprise nobody, contaminated or not.
