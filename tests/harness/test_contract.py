@@ -214,7 +214,7 @@ def test_every_attribute_that_is_read_is_listed():
         str, bytes, dict, list, set, int, float, type, property(), re.Pattern, json.JSONDecoder,
         logging.Logger,
         inspect.Signature, inspect.BoundArguments, dataclasses.Field, asyncio.AbstractEventLoop,
-        asyncio.Future, aiohttp, aiohttp.ClientSession, aiohttp.ClientResponse,
+        asyncio.Future, asyncio.Timeout, aiohttp, aiohttp.ClientSession, aiohttp.ClientResponse,
         aiohttp.StreamReader, aiohttp.TCPConnector, aiohttp.connector.Connection,
         urllib.parse.SplitResult, urllib.request,
         types.CodeType, io.StringIO, os.path, subprocess.Popen, hashlib.sha256(), Path,

@@ -184,13 +184,11 @@ def test_stored_answers_that_fit_no_prompt_are_refused_before_a_run_has_answers(
     """A run that has some goes on, as its first documents fitted."""
     asked = []
     run = SimpleNamespace(
-        plan=SimpleNamespace(
-            documents=lambda: ["first", "second"], spec=SimpleNamespace(model=lambda name: None)
-        ),
+        plan=SimpleNamespace(documents=lambda: ["first", "second"]),
         book=SimpleNamespace(
             tally=SimpleNamespace(set_aside={}), answers=SimpleNamespace(of=lambda name: answered)
         ),
-        spec=SimpleNamespace(prior={"m": ["logs"]}),
+        spec=SimpleNamespace(prior={"m": ["logs"]}, model=lambda name: None),
         observer=SimpleNamespace(note=str),
         ask_beyond=lambda name, items: asked.extend(items),
     )
