@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..methods.belief import Belief
 from ..methods.policy import Choice, Mask, rounded
 from ..metrics.scale import Floats
 from .accounts import Account
 from .standing import Standing
 from .stopping import StoppingRule
+from .verdicts import Verdicts
 
 #: How much more an item of another model must be worth before a model that asks for itself gives up
 #: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
@@ -96,7 +96,7 @@ class Turns:
     # The first two with `Accounts.changes`, the third with the belief, as they were when computed.
     _candidates: tuple[int, Candidates] | None = None
     _warming: tuple[int, Mask] | None = None
-    _soon: tuple[Belief | None, Mask] | None = None
+    _soon: tuple[Verdicts, Mask] | None = None
     #: Answers since the last look, and how many are to come between two looks.
     _answers: int = 0
     _answers_per_look: int = 1
@@ -345,12 +345,11 @@ class Turns:
     def _soon_decided(self) -> Mask:
         """Return the models of a pair that the rule wants and a few more items decide.
 
-        Cached, because it depends only on the last look.
+        Cached by the verdicts, which change with a look and with the models that take part.
         """
-        look = self.standing.belief_at_look
-        if self._soon is not None and self._soon[0] is look:
-            return self._soon[1]
         accounts, verdicts = self.accounts, self.standing.verdicts
+        if self._soon is not None and self._soon[0] is verdicts:
+            return self._soon[1]
         rows, columns = self.rule.open_pairs(self.standing)
         items = verdicts.belief.gaps_at(rows, columns).n
         soon = verdicts.items_to_go(rows, columns) <= _SOON * items
@@ -359,7 +358,7 @@ class Turns:
         out = np.zeros(len(accounts), dtype=bool)
         # Columns beyond the tested models are known ones, which get no items.
         out[active[models[models < len(active)]]] = True
-        self._soon = look, out
+        self._soon = verdicts, out
         return out
 
     # -- which item ---------------------------------------------------------------------------

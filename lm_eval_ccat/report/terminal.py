@@ -678,7 +678,7 @@ def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
     if answers["high"] > 2.0 * answers["low"]:
         yield (
             "It depends on how far apart the models are, which nobody knows before they are asked: "
-            "one run in four takes less than half of what is expected, or more than twice as much."
+            "a run may well take less than half of what is expected, or more than twice as much."
         )
 
 

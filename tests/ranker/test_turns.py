@@ -1,6 +1,7 @@
 """Whose turn it is: the warm-up, caps, a model that is asked for by itself, free models."""
 
 from collections import Counter
+from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
@@ -271,6 +272,27 @@ def test_where_the_budget_is_short_a_pair_that_is_soon_decided_goes_ahead(stop):
     assert sum(ahead.values()) < sum(in_turn.values())
     a, b, c, d = (ahead[model] for model in "abcd")
     assert abs(a - b) <= 1 and abs(c - d) <= 1 and min(c, d) + 1 < min(a, b) <= 2 * max(c, d) + 1
+
+
+def test_who_goes_ahead_does_not_depend_on_who_was_next_before_a_model_left():
+    """A ranking that is taken up again after that asks the same."""
+    rng = np.random.default_rng(0)
+    means = np.array([0.62, 0.54, 0.46, 0.38, 0.3]) + rng.normal(0.0, 0.03, 5)
+    scores = np.clip(means[:, None] + rng.normal(0.0, 0.2, (5, 400)), 0.0, 1.0)
+    ranker = Ranker(ItemBank.blank(range(400)), list("abcde"), budget=400.0, max_items=100)
+    for _ in range(55):
+        for model, item in ranker.ask():
+            ranker.tell(model, item, float(scores["abcde".index(model), item]))
+    next_models = []
+    for ranker_asks_before in (True, False):
+        resumed = deepcopy(ranker)
+        if ranker_asks_before:
+            resumed.release(*resumed.ask()[0])
+        else:
+            resumed._turns._soon = None
+        resumed.drop("c", "away")
+        next_models.append([model for model, _ in resumed.ask(3)])
+    assert next_models[0] == next_models[1]
 
 
 @pytest.mark.parametrize("rule", [AllDecided(), TopDecided(1), TopDecided(2), TopDecided(3)])
