@@ -18,11 +18,9 @@ from ..errors import MetricError
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 #: Environment variables: Python of the environment, the checkpoint, graphics cards to use.
-PYTHON_VARIABLE, MODEL_VARIABLE, GPUS_VARIABLE = (
-    "CCAT_COMET_PYTHON",
-    "CCAT_COMET_MODEL",
-    "CCAT_COMET_GPUS",
-)
+PYTHON_VARIABLE = "CCAT_COMET_PYTHON"
+MODEL_VARIABLE = "CCAT_COMET_MODEL"
+GPUS_VARIABLE = "CCAT_COMET_GPUS"
 RECIPE = (
     f"make it with `lm-eval-ccat score comet --setup`, or name one's Python by {PYTHON_VARIABLE}"
 )

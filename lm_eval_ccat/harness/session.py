@@ -346,6 +346,7 @@ class TaskSession:
 
     @cached_property
     def _scorers(self) -> dict[str, dict[str, object]]:
+        """The scorers of the task's metrics that have one; see `scorers`."""
         reported = internals.reported_metrics(self.task) or self._metrics
         return scorers(reported, self.task.dump_config())
 
@@ -403,11 +404,9 @@ class TaskSession:
     def n_requests(self, doc_id: int) -> int:
         """Return the number of model answers that one document takes (choices, repeats)."""
         requests = self._requests[doc_id]
-        return (
-            len(requests)
-            if self.scores_each_answer
-            else sum(request.repeats for request in requests)
-        )
+        if self.scores_each_answer:
+            return len(requests)
+        return sum(request.repeats for request in requests)
 
     @property
     def token_limit(self) -> int:

@@ -537,15 +537,12 @@ def _require_an_end(run: Run, folder: str | Path | None, tasks: str, result: Res
                 len(run.book.answers),
             )
         raise KeyboardInterrupt
+    # What was believed of a model before its answers is no estimate.
     if not run.book.answers:
-        reason = run.book.tally.set_aside.get(MODEL)
-        raise _no_answers(tasks, reason, result.content["stopped_because"])
-
-
-def _no_answers(tasks: str, reason: str | None, stopped_because: str) -> RunError:
-    """Return the error of a run without answers: what was believed before them is no estimate."""
-    why = f"{stopped_because}; raise it" if reason is None else f"the model was set aside: {reason}"
-    return RunError(f"{tasks}: no document was answered, so there is no estimate: {why}")
+        why = f"{result.content['stopped_because']}; raise it"
+        if (reason := run.book.tally.set_aside.get(MODEL)) is not None:
+            why = f"the model was set aside: {reason}"
+        raise RunError(f"{tasks}: no document was answered, so there is no estimate: {why}")
 
 
 # -- inside the harness ---------------------------------------------------------------------------

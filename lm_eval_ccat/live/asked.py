@@ -13,7 +13,7 @@ from ..scores import ScoreTable
 from ..scores.prompts import Marks, PromptComparison, Texts, compare_prompts
 from ..scores.readers.logged_runs import LoggedRun
 from ..scores.reading import Logged
-from .scored import Scoring, differing_scoring, runs_by_model
+from .scored import Scoring, runs_by_model
 from .sides import prompts_in
 from .stored import StoredRanking
 
@@ -22,10 +22,12 @@ _NEITHER = "prompts unknown: neither side states them, so it is not verified tha
 
 
 class AskedSide(NamedTuple):
-    """How a side was asked the documents of a task.
+    """How a model of a side was asked the documents of a task.
 
     Attributes
     ----------
+    model : str
+    task : str or None
     marks : mapping of doc_id to (str or None)
         What tells each document's prompt from another, such as a hash of it; None if unknown.
     source : path, ScoreTable or anything else
@@ -36,6 +38,8 @@ class AskedSide(NamedTuple):
         The same of `StoredRanking.scoring_code_of`.
     """
 
+    model: str
+    task: str | None
     marks: Marks
     source: Any
     settings: Mapping[str, Any] = MappingProxyType({})
@@ -43,28 +47,29 @@ class AskedSide(NamedTuple):
 
     @classmethod
     def of(
-        cls, side: ScoreTable | StoredRanking, name: str, path: Any, task: str | None
+        cls, side: ScoreTable | StoredRanking, model: str, path: Any, task: str | None
     ) -> AskedSide:
         """Return how a model of a side, read from a path, was asked a task."""
         if isinstance(side, ScoreTable):
-            return cls(side.prompt_marks(name), path, side.settings)
-        file = side.source_of(name)
+            return cls(model, task, side.prompt_marks(model), path, side.settings)
+        file = side.source_of(model)
         # A run directory has the samples of its models below it.
         logs = file.parent if file.name == RESULT else file
-        settings, scoring_code = side.settings_of(name, str(task)), side.scoring_code_of(name)
-        return cls(side.prompt_marks(name, str(task)), logs, settings, scoring_code)
+        settings, scoring_code = side.settings_of(model, str(task)), side.scoring_code_of(model)
+        return cls(model, task, side.prompt_marks(model, str(task)), logs, settings, scoring_code)
 
-    def runs_of(self, name: str, task: str | None, other_versions: bool = False) -> list[LoggedRun]:
-        """Return the runs of a model on a task that logs hold, as `runs_by_model` does.
+    def runs(self, other_versions: bool = False) -> list[LoggedRun]:
+        """Return the runs of the model on the task that logs hold, as `runs_by_model` does.
 
         Logs of one model are its logs, whatever the user calls it.
         """
-        by_model = runs_by_model(self.source, task, other_versions)
-        return by_model.get(name if len(by_model) > 1 else next(iter(by_model), name), [])
+        by_model = runs_by_model(self.source, self.task, other_versions)
+        name = self.model if len(by_model) > 1 else next(iter(by_model), self.model)
+        return by_model.get(name, [])
 
-    def scoring(self, name: str, outcome: Logged, task: str | None) -> Scoring | None:
-        """Return how answers of a model on a task were asked for and scored; None if unknown."""
-        runs = self.runs_of(name, task)
+    def scoring(self, outcome: Logged) -> Scoring | None:
+        """Return how the answers were asked for, and scored by an outcome; None if unknown."""
+        runs = self.runs()
         stated = Scoring.of_settings(self.settings)
         scoring = Scoring.of(runs, outcome) if runs else stated
         if scoring is None:
@@ -75,8 +80,34 @@ class AskedSide(NamedTuple):
         )
 
 
-def compared_prompts(
-    baseline: AskedSide, candidate: AskedSide, task: str | None, accepted: Collection[str]
+def differences_in_asking(
+    baseline: AskedSide, candidate: AskedSide, outcome: Logged, accepted: Collection[str]
+) -> list[str]:
+    """Return what differs between the asking and the scoring of two sides, or is not known of it.
+
+    What makes the prompts is left out where the prompts themselves are compared.
+
+    Raises
+    ------
+    OtherScoringError
+        A prompt, a document's text or target, the task's version or scoring code, the settings of
+        its metric or filter, or what cuts answers off differ, and that is not accepted.
+    """
+    prompts = _compared_prompts(baseline, candidate, accepted)
+    texts = [f"accepted: {prompts.difference}"] if prompts.difference else []
+    texts += [prompts.doubt] if prompts.doubt else []
+    scoring, second_scoring = baseline.scoring(outcome), candidate.scoring(outcome)
+    if scoring is None or second_scoring is None:
+        return texts
+    return texts + [
+        difference.warning_if_accepted(accepted)
+        for difference in scoring.differences(second_scoring, _THE_SIDES)
+        if prompts.doubt or difference.change != PROMPTS
+    ]
+
+
+def _compared_prompts(
+    baseline: AskedSide, candidate: AskedSide, accepted: Collection[str]
 ) -> PromptComparison:
     """Compare the prompts of two sides; a difference in the result is accepted.
 
@@ -91,7 +122,7 @@ def compared_prompts(
 
     def texts(doc_ids: Sequence[Any]) -> Texts:
         first, second = (
-            prompts_in(side.source, task, {doc_id: side.marks[doc_id] for doc_id in doc_ids})
+            prompts_in(side.source, side.task, {doc_id: side.marks[doc_id] for doc_id in doc_ids})
             for side in (baseline, candidate)
         )
         return {
@@ -133,8 +164,8 @@ def doubts_of_full_results(
     UsageError
         Its documents, prompts or targets, its code or what cuts answers off are not the run's.
     """
-    outcome, task = run.outcome, str(run.outcome.task)
-    documents = run.documents_of(model, task)
+    outcome = run.outcome
+    documents = run.documents_of(model, str(outcome.task))
     # The same doc_id may name another document in another version of the data.
     if documents is not None and table.doc_hashes:
         if changed := documents.compare(table.doc_ids, table.doc_hashes).changed:
@@ -145,10 +176,7 @@ def doubts_of_full_results(
     first = AskedSide.of(run, model, source, outcome.task)
     second = AskedSide.of(table, logged_name, source, outcome.task)
     try:
-        doubt = compared_prompts(first, second, outcome.task, ()).doubt
-        scorings = first.scoring(model, outcome, task), second.scoring(logged_name, outcome, task)
-        differences = differing_scoring(*scorings, (), prompts_known=not doubt)
-        texts = [*([doubt] if doubt else []), *differences]
+        texts = differences_in_asking(first, second, outcome, ())
     except OtherScoringError as error:
         raise UsageError(
             f"full results of {model}: {_about_full_results(error.difference)}. Give full results "

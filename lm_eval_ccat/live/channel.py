@@ -42,6 +42,8 @@ SILENCE = 60.0
 #: A model that has answered is set aside if so many documents in a row are refused, or if most fail
 #: of at least so many.
 FEWEST_TRIED = 10
+#: What the log says of a document that failed; the table of the result counts them all.
+FAILED = "%s failed on document %r: %s"
 
 
 @dataclass(eq=False)
@@ -156,9 +158,7 @@ class Channel:
     opened: bool = False
     to_open: bool = False
     minutes_reported: int = 0
-    _warned_of_failed: bool = False
-    _warned_of_unscored: bool = False
-    _warned_of_scoring: bool = False  # that it is slow
+    _warned: set[str] = field(default_factory=set)  # of which kinds of events, as texts for the log
     _youngest_answered: float = -math.inf  # when the youngest request was sent that was answered
     failed_since_answer: set[Item] = field(default_factory=set)
     failing_alone: set[Item] = field(default_factory=set)
@@ -222,10 +222,8 @@ class Channel:
         for ask in sending.asks if sending.extra else ():
             for first in self.calls_of(ask):
                 self.leave_slot(first)
-        self._youngest_answered, self.last_answered = (
-            max(self._youngest_answered, sending.sent),
-            sending.asks[-1:],
-        )
+        self._youngest_answered = max(self._youngest_answered, sending.sent)
+        self.last_answered = sending.asks[-1:]
         self._latencies.append(moment - sending.sent)
         self._median = None
         probing = self.availability.state is State.PROBING
@@ -341,12 +339,11 @@ class Channel:
 
     def warn_of_scoring(self, sending: Sending, moment: float) -> None:
         """Warn once when an answer has arrived and scoring it takes long."""
-        if moment - sending.sent > FIRST_PATIENCE and not self._warned_of_scoring:
-            self._warned_of_scoring = True
+        what = "%s has answered document %r, and scoring it takes long: is %s?"
+        if moment - sending.sent > FIRST_PATIENCE and what not in self._warned:
             doc = self.book.journal.item_to_json(sending.asks[0].item)
             cause = "a judge away" if self.model.is_judged else "this machine busy"
-            what = "%s has answered document %r, and scoring it takes long: is %s?"
-            logger.warning(what, self.name, doc, cause)
+            self._warn_of_first(what, doc, cause)
 
     def last_wait(self) -> float:
         """Return the seconds to wait for calls in flight once nothing more is asked."""
@@ -414,22 +411,24 @@ class Channel:
             self.failed_in_a_row = self.failed_in_a_row + 1 if lost else 0
             reason, doc = "; ".join(answer.unscored), self.book.journal.item_to_json(answer.item)
             if lost and self.name not in self.book.tally.set_aside:
-                self._tell_failed(doc, reason)
+                self._warn_of_first(FAILED, doc, reason)
                 self._set_aside_if(self.failed_in_a_row >= self.failure_rule.in_a_row, reason)
-            elif reason and not lost:  # warn once per model, then write to the log file only
-                level = logging.INFO if self._warned_of_unscored else logging.WARNING
-                self._warned_of_unscored = True
+            elif reason and not lost:
                 what = "%s, document %r: scores are missing, the others are kept: %s"
-                logger.log(level, what, self.name, doc, reason)
+                self._warn_of_first(what, doc, reason)
 
-    def _tell_failed(self, document: object, reason: str) -> None:
-        """Warn of the first document that failed; further ones go to the log file only.
+    def _warn_of_first(self, what: str, *details: object) -> None:
+        """Warn of the model's first event of a kind; further ones go to the log file only.
 
-        The table of the result counts them.
+        Parameters
+        ----------
+        what : str
+            The kind, as a text with places for the model's name and the `details`.
+        *details : object
         """
-        level = logging.INFO if self._warned_of_failed else logging.WARNING
-        self._warned_of_failed = True
-        logger.log(level, "%s failed on document %r: %s", self.name, document, reason)
+        level = logging.INFO if what in self._warned else logging.WARNING
+        self._warned.add(what)
+        logger.log(level, what, self.name, *details)
 
     def note_copies(self, answers: Sequence[Answer]) -> None:
         """Refuse a model whose repeats are copies of one answer; see `Copies`."""
@@ -483,7 +482,8 @@ class Channel:
         # Nobody is at the address. If the model has answered before, its address is right, and the
         # server may return; else the entry is wrong, and waiting would not mend it.
         if failure.address and not self.has_answered:
-            self._refuse_address(call)
+            self._refuse_beyond_bank(call.asks, failure)
+            self.set_aside(f"wrong address {failure.address} ({failure.text})")
             return
         is_there = self._note_failure(call)
         if failure.may_be_full:
@@ -605,7 +605,7 @@ class Channel:
         While an outage lasts, the answer is no.
         """
         item, opened = call.sending.asks[0].item, self.availability.state is State.OPEN
-        if self._blames_item_or_server(call.failure):
+        if call.failure.is_of_item_or_server:
             others_answered = call.sending.sent < self._youngest_answered
             failed_before_outage = opened and item in self._earlier_attempts
             if others_answered or failed_before_outage:
@@ -617,18 +617,11 @@ class Channel:
         limit_in_all = max(limit, self.model.slots)
         return opened and against_server < limit and len(self.failed_since_answer) < limit_in_all
 
-    @staticmethod
-    def _blames_item_or_server(failure: Failure) -> bool:
-        """Whether a failure is of the item or of the server; a rate limit is of neither."""
-        return failure.remedy in (Remedy.AWAY, Remedy.RETRY) and failure.status != 429
-
     def _fails_alone(self, call: FailedCall) -> bool:
         """Whether a single item has failed at every attempt while others were answered."""
         asked = call.sending.asks
         alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.failing_alone
-        return (
-            alone and self._blames_item_or_server(call.failure) and call.is_last(self.failure_rule)
-        )
+        return alone and call.failure.is_of_item_or_server and call.is_last(self.failure_rule)
 
     def new_sending(self, asks: list[Ask]) -> Sending:
         """Return a call with asks of the line.
@@ -650,11 +643,6 @@ class Channel:
             self._note_outage(call)
         else:
             self._try_again(call, attempts_away=1)
-
-    def _refuse_address(self, call: FailedCall) -> None:
-        """Set a model aside at first contact: waiting will not mend what its entry says."""
-        self._refuse_beyond_bank(call.asks, call.failure)
-        self.set_aside(f"wrong address {call.failure.address} ({call.failure.text})")
 
     def _try_again(self, call: FailedCall, attempts_away: int) -> None:
         """Let a call's asks go out again after a pause; for `attempts_away` see `Sending`."""
@@ -713,7 +701,7 @@ class Channel:
         """Record a failed item; where the server may be the cause, it says nothing of the model."""
         [ask, *_], reason = call.asks, call.failure.text
         self._refuse_beyond_bank([ask], call.failure)
-        self._tell_failed(self.book.journal.item_to_json(ask.item), reason)
+        self._warn_of_first(FAILED, self.book.journal.item_to_json(ask.item), reason)
         failed = Fail(
             n=self._number(ask), model=self.name, item=ask.item,
             reason=reason, attempts=call.sending.attempt, cost=0.0,

@@ -16,14 +16,13 @@ from ..options import AT_LEAST_0
 from ..scores import ScoreTable
 from ..scores.reading import Logged, Query, task_name
 from ..shown import first_of, whole_percent
-from .asked import AskedSide, compared_prompts
+from .asked import AskedSide, differences_in_asking
 from .comparison import Compared, Comparison, Gate, require_margin
 from .live_comparison import compare_live
 from .losses import n_documents_of
 from .mean_scores import compare_estimates
 from .result import Observer
 from .run_documents import on_same_documents, require_one_order
-from .scored import differing_scoring
 from .shared_documents import Grouping, LoggedSide, SharedDocuments
 from .sides import (
     SIDES,
@@ -237,10 +236,9 @@ class _StoredComparison:
             An outcome that the user requested, or every outcome, cannot be read.
         """
         errors: list[MetricError | ScaleError] = []
-        baseline_side, candidate_side = self.sides
         for outcome, requested_as in shared.items():
             try:
-                baseline, candidate = (side.of(outcome, self.query) for side in self.sides)
+                first, second = (side.of(outcome, self.query) for side in self.sides)
             except (MetricError, ScaleError) as error:
                 # Only what the user names has to be compared.
                 if self.spec.metrics:
@@ -248,11 +246,9 @@ class _StoredComparison:
                 errors.append(error)
                 self.warnings.append(f"{outcome.metric} is left out: {error}")
                 continue
-            models = (
-                baseline_side.chosen_model(baseline.models),
-                candidate_side.chosen_model(candidate.models),
-            )
-            yield _HeldOutcome(outcome, requested_as, (baseline, candidate), models)
+            models = (side.models for side in (first, second))
+            baseline, candidate = map(Side.chosen_model, self.sides, models)
+            yield _HeldOutcome(outcome, requested_as, (first, second), (baseline, candidate))
         if errors and len(errors) == len(shared):
             raise errors[-1]
 
@@ -404,13 +400,5 @@ def _differences_in_asking(
             AskedSide.of(side, model, path, task)
             for side, model, path in zip(held.sides, held.models, paths)
         )
-        prompts = compared_prompts(baseline, candidate, task, accepted)
-        warnings += [f"accepted: {prompts.difference}"] if prompts.difference else []
-        warnings += [prompts.doubt] if prompts.doubt else []
-        warnings += differing_scoring(
-            baseline.scoring(held.models[0], held.outcome, task),
-            candidate.scoring(held.models[1], held.outcome, task),
-            accepted,
-            prompts_known=not prompts.doubt,
-        )
+        warnings += differences_in_asking(baseline, candidate, held.outcome, accepted)
     return warnings

@@ -200,6 +200,11 @@ class Failure:
         """Whether the server may have refused because it had as many requests as it can bear."""
         return self.status in FULL_STATUSES
 
+    @property
+    def is_of_item_or_server(self) -> bool:
+        """Whether the item or the server is to blame; a rate limit is of neither."""
+        return self.remedy in (Remedy.AWAY, Remedy.RETRY) and self.status != 429
+
     def attempts(self, rule: FailureRule) -> int:
         """Return how often to try a document that fails like this, the first attempt included.
 
@@ -339,11 +344,9 @@ class Availability:
 
     def outage(self, moment: float) -> float:
         """Return the seconds that the present outage has lasted; 0 without an outage."""
-        return (
-            0.0
-            if self.state is State.OPEN or not self._pauses
-            else max(0.0, moment - self._outage_began)
-        )
+        if self.state is State.OPEN or not self._pauses:
+            return 0.0
+        return max(0.0, moment - self._outage_began)
 
     def succeeded(self, moment: float, sent: float) -> None:
         """Note an answer to a request sent at `sent`; the answer of a probe ends the outage.

@@ -163,11 +163,6 @@ def _least_items(plan: Plan) -> int:
     return min(plan.warmup_items, len(plan.offered))
 
 
-def _budget_in_money(plan: Plan) -> float | None:
-    """Return the budget in dollars; None if there is none or it is in other units."""
-    return plan.charges.budget if plan.charges.currency == "usd" else None
-
-
 def _budget_and_prices(plan: Plan) -> tuple[float, list[float]] | None:
     """Return a budget in dollars or tokens, and what an item of each model takes of it.
 
@@ -245,6 +240,7 @@ class _Totals(NamedTuple):
 def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
     """Return what all models take within the budget, by what each takes."""
     least_items, n_models = _least_items(plan), len(models)
+    budget_in_money = plan.charges.budget if plan.charges.currency == "usd" else None
     most_items = sum(model["most_items"] for model in models)
     if "items" in plan.spec.budget:
         most_items = min(most_items, max(int(plan.spec.budget["items"]), least_items * n_models))
@@ -259,13 +255,13 @@ def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
         affordable = (spent_before < left) | (cheapest_first == 0.0)
         most_items = min(most_items, least_items * n_models + int(affordable.sum()))
     if (costs := _mean_costs(plan)) is None:
-        return _Totals(most_items, most_cost=_budget_in_money(plan))
+        return _Totals(most_items, most_cost=budget_in_money)
     least_cost = least_items * sum(costs)
     # Of that many answers the dearest models may give most, which costs most.
     dearest_first = np.sort(np.repeat(costs, further_items))[::-1]
     dearest = dearest_first[: most_items - least_items * n_models]
     most_cost = least_cost + float(dearest.sum())
-    if (budget_in_money := _budget_in_money(plan)) is None:
+    if budget_in_money is None:
         return _Totals(most_items, least_cost, most_cost)
     # Answers that are on their way when the budget is spent are paid all the same.
     overspend = sum(
@@ -457,16 +453,12 @@ def need_in_words(plan: Plan) -> str:
         )
         parts.append(f"{' to '.join(numbers)} if they differ by {gap * plan.scale.span:g}")
     kinds = " (fewer for graded scores, more for right or wrong)" if len(ways) > 1 else ""
+    n_tasks = len(plan.outcomes_by_task)
+    there_are = "The task has" if n_tasks == 1 else f"The {n_tasks} tasks have"
     return (
         f"Expected items of each model to decide a pair by {plan.label}, in {CHANCE:.0%} of "
-        f"rankings{kinds}: {', '.join(parts)}. {_has(plan)} {size}."
+        f"rankings{kinds}: {', '.join(parts)}. {there_are} {size}."
     )
-
-
-def _has(plan: Plan) -> str:
-    """Begin a sentence on how many items there are."""
-    n_tasks = len(plan.outcomes_by_task)
-    return "The task has" if n_tasks == 1 else f"The {n_tasks} tasks have"
 
 
 def offer_in_words(plan: Plan) -> str:
@@ -520,11 +512,9 @@ def target_in_words(plan: Plan, by_default: bool) -> str:
             sentence += f" (up to {plan.most_repeats} are asked)"
     else:
         sentence += f"is expected to take {_documents_in_words(plan, items)}"
-    return (
-        f"by default {sentence}; stop, max_items or a budget set another"
-        if by_default
-        else sentence
-    )
+    if by_default:
+        return f"by default {sentence}; stop, max_items or a budget set another"
+    return sentence
 
 
 def _documents_in_words(plan: Plan, items: Mapping[str, int | None]) -> str:

@@ -172,12 +172,10 @@ class Line:
         Those that were sent stay: the last of those that were not are given back.
         """
         self.book.event(attempt)
+        if self.end_reason is not None:
+            return
         ranker, unsent = self.book.ranker, (ask for asks in self._waiting.values() for ask in asks)
-        for ask in (
-            sorted(unsent, key=lambda unsent_ask: -unsent_ask.number)
-            if self.end_reason is None
-            else ()
-        ):
+        for ask in sorted(unsent, key=lambda unsent_ask: -unsent_ask.number):
             if ranker.committed <= ranker.budget * (1.0 + SLACK):
                 break
             if ask.state == OPEN:
@@ -288,6 +286,7 @@ class Line:
         self.book.settle()
 
     def _write_new(self) -> None:
+        """Write the asks to the journal that were made since the last time."""
         new, self._new = self._new, []
         self.book.write_asks(new)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bank.outcome import Outcome
 from ..errors import UnfinishedError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION
@@ -115,7 +114,7 @@ def compare_live(
             n_items=len(run.plan.offered), losses=_losses(run, names, scale),
         )  # fmt: skip
         result = run.state()
-        warnings = list(dict.fromkeys([*run.plan.warnings, *result.warnings]))
+        warnings = [*run.plan.warnings, *result.warnings]
         warnings += [f"changed since the comparison began: {change}" for change in result.changes]
         return Comparison(
             baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
@@ -229,15 +228,7 @@ def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str
         Both are given the same name.
     """
     live = [isinstance(side, Mapping) for side in sides]
-    first, second = (
-        name
-        or (
-            Spec.read({"models": [side]}).models[0].name
-            if is_live
-            else Path(os.path.abspath(side)).name
-        )
-        for side, is_live, name in zip(sides, live, models)
-    )
+    first, second = (name or _usual_name(side) for side, name in zip(sides, models))
     # Such as a server's old and new weights: they are called baseline and candidate.
     if first == second:
         first, second = (
@@ -247,6 +238,13 @@ def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str
     if first == second:
         raise UsageError(f"both models are called {first}; name them: --models A,B")
     return first, second
+
+
+def _usual_name(side: Any) -> str:
+    """Return the name that `rank` gives a live model, or that of the folder of logs."""
+    if isinstance(side, Mapping):
+        return Spec.read({"models": [side]}).models[0].name
+    return Path(os.path.abspath(side)).name
 
 
 def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
@@ -273,9 +271,23 @@ def _losses(run: Run, names: Sequence[str], scale: Scale) -> tuple[Loss, ...]:
     )
 
 
-def _logged(outcome: Outcome, session: TaskSession) -> Logged:
-    """Return an outcome of a task as logs name it."""
-    return Logged(session.name, outcome.metric.name, outcome.filter)
+def _differences_to_state(
+    differences: Iterable[Discrepancy], accepted: Collection[str]
+) -> Iterator[Discrepancy]:
+    """Yield what users are told of differences between logs and a task as it asks and scores now.
+
+    Raises
+    ------
+    UsageError
+        Answers are cut off in another way, or the task has another version, and that is not
+        accepted.
+    """
+    for difference in differences:
+        if difference.rescored:
+            scored = "the answers of both models are scored as the task does now"
+            yield Discrepancy(f"{difference.text}; {scored}")
+        elif difference.change != PROMPTS:  # which are compared by themselves
+            yield difference._replace(text=difference.warning_if_accepted(accepted))
 
 
 @dataclass
@@ -318,22 +330,26 @@ class StoredSides:
 
     def _compared_with_logs(self, plan: Plan) -> Plan:
         """Return a plan that states how the logs' documents, prompts and scoring differ from it."""
-        spec, outcome = plan.spec, plan.outcome
-        session, warnings, accepted = plan.sessions[outcome.task], [*plan.warnings], []
-        sampled = False
+        outcome, session = plan.outcome, plan.sessions[plan.outcome.task]
+        warnings, accepted, sampled = [*plan.warnings], list[Discrepancy](), False
+        logged = Logged(session.name, outcome.metric.name, outcome.filter)
         for name in self.logs:
             # The data may have changed since the logs were written.
             if changed := self._leave_out_changed(name, session):
                 documents = plural(changed, "document")
                 warnings.append(f"{documents} of {name} left out: the same doc_id, another text")
-            prompts = self._prompts(name, spec, session)
+            prompts = self._prompts(name, plan.spec, session)
             if prompts.difference:
                 accepted.append(Discrepancy(f"accepted: {prompts.difference}", PROMPTS))
             warnings += [prompts.doubt] if prompts.doubt else []
-            if (scoring := self._scoring(name, outcome, session)) is None:
+            if (scoring := self._scoring(name, logged)) is None:
                 continue
             sampled |= scoring.sampled
-            for difference in self._differences(name, scoring, spec, outcome, session):
+            doc_ids = dict.fromkeys(item.doc_id for item in self.prior_answers[name])
+            asked = Scoring.of_task(session, logged, doc_ids)
+            names = f"the logs of {name}", f"task {session.name} now"
+            differences = scoring.differences(asked, names)
+            for difference in _differences_to_state(differences, plan.spec.accept_change):
                 # What no `accept_change` is for is only told.
                 if difference.change:
                     accepted.append(difference)
@@ -436,32 +452,11 @@ class StoredSides:
         names = f"the logs of {name}", f"task {session.name} now"
         return checked_prompts((logged, session.marks), names, texts, spec.accept_change)
 
-    def _scoring(self, name: str, outcome: Outcome, session: TaskSession) -> Scoring | None:
+    def _scoring(self, name: str, logged: Logged) -> Scoring | None:
         """Return how a model's logs asked and scored; None if they do not say."""
         [source] = self.logs[name]
-        runs = AskedSide({}, source).runs_of(name, session.name, other_versions=True)
-        return Scoring.of(runs, _logged(outcome, session)) if runs else None
-
-    def _differences(
-        self, name: str, scoring: Scoring, spec: Spec, outcome: Outcome, session: TaskSession
-    ) -> Iterator[Discrepancy]:
-        """Yield the differences between a model's logs and the task as it asks and scores now.
-
-        Raises
-        ------
-        UsageError
-            Answers are cut off in another way, or the task has another version, and that is not
-            accepted.
-        """
-        doc_ids = dict.fromkeys(item.doc_id for item in self.prior_answers[name])
-        asked = Scoring.of_task(session, _logged(outcome, session), doc_ids)
-        names = f"the logs of {name}", f"task {session.name} now"
-        for difference in scoring.differences(asked, names):
-            if difference.rescored:
-                scored = "the answers of both models are scored as the task does now"
-                yield Discrepancy(f"{difference.text}; {scored}")
-            elif difference.change != PROMPTS:  # which are compared by themselves
-                yield difference._replace(text=difference.warning_if_accepted(spec.accept_change))
+        runs = AskedSide(name, logged.task, {}, source).runs(other_versions=True)
+        return Scoring.of(runs, logged) if runs else None
 
     def models(self, run: Run) -> list[HarnessModel]:
         """Return the models that are asked, and those that answer from their logs."""

@@ -147,10 +147,8 @@ def _difference_of_independent(
     gap = candidate.mean - baseline.mean
     low = gap - math.hypot(baseline.high - baseline.mean, candidate.mean - candidate.low)
     high = gap + math.hypot(baseline.mean - baseline.low, candidate.high - candidate.mean)
-    error, gain = (
-        math.hypot(baseline.error, candidate.error),
-        gap if scale.higher_is_better else -gap,
-    )
+    error = math.hypot(baseline.error, candidate.error)
+    gain = gap if scale.higher_is_better else -gap
     better = float(ndtr(gain / error)) if error else 0.5 * (1.0 + float(np.sign(gain)))
     equal = max(abs(low), abs(high)) <= ROUNDING * scale.span
     decision = EQUIVALENT if equal else DECIDED if low > 0.0 or high < 0.0 else OPEN

@@ -254,9 +254,8 @@ class HarnessModel(Model):
         self.sessions = self._loaded_sessions if entry.model is None else {}
         self._scored: set[tuple[str, str]] = set()  # (task, outcome) with a score so far
         self._lm: Any = None  # while it is open
-        self._client_attempts: int | None = (
-            None  # the client's own number of attempts, while it has one
-        )
+        # How often the client itself would try, where it has such a number.
+        self._client_attempts: int | None = None
         self._transport: Transport | None = None
 
     def open(self) -> None:
@@ -327,10 +326,9 @@ class HarnessModel(Model):
         return any(session.judged for session in (self.sessions or self._loaded_sessions).values())
 
     def _open_sessions(self, lm: Any) -> dict[str, TaskSession]:
-        counts_tokens, applies_template = (
-            self._spec.counts_tokens(self.entry),
-            self._spec.template_for(self.entry),
-        )
+        """Return the sessions of the tasks with a model: those loaded already, where these fit."""
+        counts_tokens = self._spec.counts_tokens(self.entry)
+        applies_template = self._spec.template_for(self.entry)
         judged = any(session.judged for session in self._loaded_sessions.values())
         if self._loaded_sessions and not (applies_template or judged):
             return {

@@ -571,11 +571,8 @@ def open_book(run: Run) -> Book:
     book = run.resume_book() if run.directory and run.resume else run.start_book()
     for kind in run.spec.accept_change:
         if kind not in book.accepted:
-            differences = [
-                difference for difference in run.plan.accepted if difference.change == kind
-            ]
-            texts = [difference.text for difference in differences]
-            book.write([Accept(change=kind, what=texts)])
+            accepted = (change for change in run.plan.accepted if change.change == kind)
+            book.write([Accept(change=kind, what=[difference.text for difference in accepted])])
     return book
 
 

@@ -48,24 +48,13 @@ def on_same_documents(
     UsageError
         Scores are of other documents than the run's, or not of all of them.
     """
-    metric = first.outcome.metric if isinstance(first, StoredRanking) else first.metric
     if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
         if first.source_of(names[0]) != second.source_of(names[1]):
             _require_same(first, second, names, warnings)
-        return first, second
-    if isinstance(first, ScoreTable) and isinstance(second, StoredRanking):
-        warnings += first.warnings
-        settings = second.settings_of(names[1], str(second.outcome.task))
-        warnings += differing_settings(first.settings, settings, metric)
-        scores = first.select([names[0]])
-        return _cut_to_run(scores, second, names[1], SIDES, warnings), second
-    if isinstance(first, StoredRanking) and isinstance(second, ScoreTable):
-        warnings += second.warnings
-        settings = first.settings_of(names[0], str(first.outcome.task))
-        warnings += differing_settings(settings, second.settings, metric)
-        turned = SIDES[1], SIDES[0]
-        scores = second.select([names[1]])
-        return first, _cut_to_run(scores, first, names[0], turned, warnings)
+    elif isinstance(first, ScoreTable) and isinstance(second, StoredRanking):
+        first = _cut_to_run(first, second, names, SIDES, warnings)
+    elif isinstance(first, StoredRanking) and isinstance(second, ScoreTable):
+        second = _cut_to_run(second, first, names[::-1], SIDES[::-1], warnings)
     return first, second
 
 
@@ -159,15 +148,29 @@ def _require_unchanged(
 def _cut_to_run(
     table: ScoreTable,
     ranking: StoredRanking,
-    model: str,
+    names: tuple[str, str],
     sides: tuple[str, str],
     warnings: list[str],
 ) -> ScoreTable:
     """Return the scores of one model, cut to the documents that a run asked another.
 
-    `sides` says what the scores are called, and what the run is.
+    Parameters
+    ----------
+    table : ScoreTable
+    ranking : StoredRanking
+    names : (str, str)
+        The model with the scores, and the model of the run.
+    sides : (str, str)
+        What the scores are called, and what the run is.
+    warnings : list of str
+        Gets what differs between the two, and what is left out or not known.
     """
-    task, size = str(ranking.outcome.task), ranking.content["items_of_benchmark"]
+    model, task, size = names[1], str(ranking.outcome.task), ranking.content["items_of_benchmark"]
+    settings = dict(zip(sides, (table.settings, ranking.settings_of(model, task))))
+    warnings += table.warnings
+    baseline, candidate = (settings[side] for side in SIDES)
+    warnings += differing_settings(baseline, candidate, ranking.outcome.metric)
+    table = table.select([names[0]])
     table = table.take(np.flatnonzero(np.isfinite(table.model_scores()[0])))
     documents = ranking.documents_of(model, task)
     # The run's number of documents is all that can be compared.

@@ -90,40 +90,6 @@ class Discrepancy(NamedTuple):
         return f"accepted: {self.text}" if self.change else f"{self.text}; {part}"
 
 
-def differing_scoring(
-    baseline: Scoring | None,
-    candidate: Scoring | None,
-    accepted: Collection[str],
-    prompts_known: bool = False,
-) -> list[str]:
-    """Return in what the scoring or the asking of two sides differs, in words.
-
-    Parameters
-    ----------
-    baseline, candidate : Scoring or None
-        None of a side that says nothing.
-    accepted : collection of str
-        Changes that the user accepts.
-    prompts_known : bool, optional
-        Whether prompts are compared, so that what makes them need not be.
-
-    Raises
-    ------
-    OtherScoringError
-        A document's text or target, the task's version or scoring code, the settings of its metric
-        or filter, or what cuts answers off differ, and that is not accepted.
-    """
-    if baseline is None or candidate is None:
-        return []
-    differences = baseline.differences(candidate, ("the baseline", "the candidate"))
-    ignored = {PROMPTS} if prompts_known else set()
-    return [
-        difference.warning_if_accepted(accepted)
-        for difference in differences
-        if difference.change not in ignored
-    ]
-
-
 def runs_by_model(
     source: Any, task: str | None, other_versions: bool = False
 ) -> dict[str, list[LoggedRun]]:
@@ -148,8 +114,7 @@ def runs_by_model(
 
 def documents_of(run: LoggedRun) -> set[Any]:
     """Return the documents that a run has rows of."""
-    targets = _documents_of(run.samples, run.samples.stat().st_mtime_ns).targets
-    return {doc_id for doc_id, _ in targets}
+    return {doc_id for doc_id, _ in _logged_by(run).targets}
 
 
 def sampling_of(table: ScoreTable, name: str) -> Sampling:
@@ -218,7 +183,7 @@ class Scoring(NamedTuple):
         earlier: list[Scoring] = []
         scored: dict[str, set[Any]] = {}  # documents of later runs, by their generation settings
         for run in (last, *reversed(before)):
-            run_documents = _documents_of(run.samples, run.samples.stat().st_mtime_ns)
+            run_documents = _logged_by(run)
             # A run counts only for documents that no later run with the same settings has answered.
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
             adds = bool(run_documents.targets.keys() - documents)
@@ -231,9 +196,7 @@ class Scoring(NamedTuple):
     def _of_runs(cls, runs: Sequence[LoggedRun], outcome: Logged) -> Scoring:
         """Return how the last of some runs asked and scored, with the documents of all of them."""
         last = runs[-1]
-        documents_by_run = [
-            _documents_of(run.samples, run.samples.stat().st_mtime_ns) for run in runs
-        ]
+        documents_by_run = [_logged_by(run) for run in runs]
         texts: dict[Any, str | None] = {}
         targets: dict[Any, str | None] = {}
         for run_documents in documents_by_run:
@@ -355,6 +318,11 @@ class LoggedDocuments(NamedTuple):
     texts: Marks
     targets: Marks
     generation: Mapping[str, object] = MappingProxyType({})
+
+
+def _logged_by(run: LoggedRun) -> LoggedDocuments:
+    """Return the documents of a run's samples; the file is read anew only once it has changed."""
+    return _documents_of(run.samples, run.samples.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=64)  # every metric of a task has the same targets

@@ -63,14 +63,6 @@ class WaitForNode(NamedTuple):
     reported: float
 
 
-class CappedOutcome(NamedTuple):
-    """An outcome whose metric has no upper end, so that scores above the cap count as the cap."""
-
-    task: str
-    name: str
-    cap: float
-
-
 @dataclass
 class Arrived:
     """Results of calls that were collected together.
@@ -121,7 +113,6 @@ class Sender:
         self.models = models
         self.book = book
         self.observer = observer
-        self.failure_rule = plan.spec.failures
         # The models that take turns, those of them that hold a place (they are open, or to be
         # opened), and those for which a further place is reserved on a cluster.
         self._taking_turns: list[Channel] = []
@@ -138,11 +129,12 @@ class Sender:
         self._waiting_for_node: dict[str, WaitForNode] = {}
         self._began = self._ticked = clock()
         self._heard_until = self._began  # time until which results were collected
+        # Outcomes whose metric has no upper end, so that scores above a cap count as the cap.
         self._capped = [
-            CappedOutcome(task, name, cap)
-            for task, outcomes in plan.outcomes_by_task.items()
+            (name, outcome)
+            for outcomes in plan.outcomes_by_task.values()
             for name, outcome in outcomes.items()
-            if outcome.weight > 0.0 and (cap := outcome.metric.scale.cap) is not None
+            if outcome.weight > 0.0 and outcome.scale.cap is not None
         ]
 
     # -- the run ---------------------------------------------------------------------------
@@ -190,12 +182,11 @@ class Sender:
             channel.opened or channel.to_open for channel in self.channels.values()
         ):
             slots = {model.name: model.slots * model.batch for model in self.models}
-            in_turns = [
-                channel.name for channel in self._taking_turns
-            ]  # what they take is not known yet
-            self.line.first_windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
+            # What models that take turns take at once is known only when they are loaded.
+            in_turns = [channel.name for channel in self._taking_turns]
+            windows = windows_of(self.plan, slots | dict.fromkeys(in_turns, 1))
+            self.line.first_windows = windows
             self.line.growth = {**self.line.growth, **dict.fromkeys(in_turns, GROWTH_IN_TURNS)}
-            windows = dict(self.line.first_windows)
             self.book.write([Windows(windows=windows, wire=slots, arrival=self.line.arrival)])
             self._began = clock()
         self.interrupts.wait = True
@@ -612,7 +603,7 @@ class Sender:
     def _send_again(self, channel: Channel, call: Sending, ask: Ask) -> None:
         """Send an ask a second time, unless that could not be answered or is one too many."""
         may_answer = channel.availability.state is not State.WAITING
-        attempts_left = call.attempt < max(2, self.failure_rule.attempts)
+        attempts_left = call.attempt < max(2, channel.failure_rule.attempts)
         # A local model would compute the same answer twice, and slower.
         if channel.model.remote and may_answer and attempts_left:
             what = "%s, item %r holds up the others and is sent again"
@@ -743,13 +734,12 @@ class Sender:
             if name not in aside
         ):
             return
-        for task, name, cap in self._capped:
-            raws = (
-                answer.raw for (_, item), answer in self.book.answers.items() if item.task == task
-            )
+        for name, outcome in self._capped:
+            answers, cap = self.book.answers.items(), outcome.scale.cap
+            raws = [answer.raw for (_, item), answer in answers if item.task == outcome.task]
             scores = [raw.get(name) if isinstance(raw, dict) else raw for raw in raws]
-            if any(score is not None for score in scores):
-                share_above_cap(np.array(scores, dtype=float), cap, name, f"task {task}")
+            if cap is not None and any(score is not None for score in scores):
+                share_above_cap(np.array(scores, float), cap, name, f"task {outcome.task}")
         self._capped = []  # later scores are of documents that were chosen by these
 
     def _reopen_elsewhere(self, channel: Channel) -> None:

@@ -512,15 +512,12 @@ def differing_settings(
             f"the two sides were not scored alike: {'; '.join(refusals)}; score both with one "
             "scorer"
         )
-    for key in COMPARED:
-        if (
-            key not in _NOT_IN_LOOP
-            and key in baseline_settings
-            and key in candidate_settings
-            and baseline_settings[key] != candidate_settings[key]
-        ):
+    stated_by_both = baseline_settings.keys() & candidate_settings.keys()
+    for key in (key for key in COMPARED if key in stated_by_both and key not in _NOT_IN_LOOP):
+        baseline, candidate = baseline_settings[key], candidate_settings[key]
+        if baseline != candidate:
             differences.append(
-                f"{key} differs: {baseline_settings[key]!r:.60} and "
-                f"{candidate_settings[key]!r:.60}; part of the difference may come from that"
+                f"{key} differs: {baseline!r:.60} and {candidate!r:.60}; part of the difference "
+                "may come from that"
             )
     return differences

@@ -21,7 +21,7 @@ from ..plugins import existing
 from ..ranker.headline import WEIGHTED_MEAN
 from ..runs.directory import RunDirectory, load_banks, read_object
 from ..scores.configuration import configurations_in, model_of, names_by_model
-from ..scores.readers.logged_runs import find_runs, results_files
+from ..scores.readers.logged_runs import LoggedRun, find_runs, results_files
 from ..scores.readers.samples import mark_of_row, sound_rows
 from ..scores.reading import Logged, board_in_words
 from .identity import SCORING_HASH
@@ -94,10 +94,21 @@ class StoredRanking:
         """Return the file that states a model's results."""
         return Path(self.sources.get(model, self.source))
 
+    def _runs(self, model: str, task: str) -> list[LoggedRun]:
+        """Return the runs of a task whose samples lie beside the results file of a model.
+
+        None lie beside the result of a run directory, whose journal has the answers.
+        """
+        file = self.source_of(model)
+        with suppress(ScoreTableError):
+            if file.name != RESULT:
+                return find_runs(file, self.names_in_logs.get(task, task))[0]
+        return []
+
     def logged_names(self) -> dict[str, str]:
         """Return the run's name of each model by the model's name in logs; {} if unknown."""
-        directory = RunDirectory(Path(self.source).parent)
-        if Path(self.source).name != RESULT or not directory.journal.exists():
+        directory = _directory_of(Path(self.source))
+        if directory is None:
             return {}
         return names_by_model(configurations_in(directory.present_identity(), self.tasks[0]))
 
@@ -107,55 +118,40 @@ class StoredRanking:
         A run directory keeps those of all documents, the samples beside a results file those of
         the documents that were asked.
         """
-        file = self.source_of(model)
-        if file.name == RESULT:
-            directory = RunDirectory(file.parent)
-            if not directory.journal.exists():
-                return {}
+        if directory := _directory_of(self.source_of(model)):
             return dict(enumerate(directory.present_identity().task["prompts"].get(task, ())))
-        with suppress(ScoreTableError):
-            return {
-                row["doc_id"]: mark_of_row(row, run.template)
-                for run in find_runs(file, self.names_in_logs.get(task, task))[0]
-                for row in sound_rows(run.samples)
-            }
-        return {}
+        return {
+            row["doc_id"]: mark_of_row(row, run.template)
+            for run in self._runs(model, task)
+            for row in sound_rows(run.samples)
+        }
 
     def documents_of(self, model: str, task: str) -> ItemBank | None:
         """Return the documents of a task that a model's file knows, as a bank; None if unknown.
 
         A run directory knows all of them, the samples beside a results file those that were asked.
         """
-        file = self.source_of(model)
-        if file.name == RESULT:
-            if not RunDirectory(file.parent).journal.exists():
-                return None
-            banks = load_banks(file.parent)
+        if directory := _directory_of(self.source_of(model)):
+            banks = load_banks(directory.path)
             task_banks = {"": banks} if isinstance(banks, ItemBank) else banks.get(task, {})
             return next(iter(task_banks.values()), None)
         hashes: dict[Any, str | None] = {}
-        with suppress(ScoreTableError):
-            for run in find_runs(file, self.names_in_logs.get(task, task))[0]:
-                hashes |= {row["doc_id"]: row.get("doc_hash") for row in sound_rows(run.samples)}
+        for run in self._runs(model, task):
+            hashes |= {row["doc_id"]: row.get("doc_hash") for row in sound_rows(run.samples)}
         return ItemBank.blank(list(hashes), doc_hashes=list(hashes.values())) if hashes else None
 
     def settings_of(self, model: str, task: str) -> Mapping[str, Any]:
         """Return the settings with which a model's file says that a task was run; {} if unknown."""
-        file = self.source_of(model)
-        if file.name == RESULT:
-            directory = RunDirectory(file.parent)
-            if not directory.journal.exists():
-                return {}
+        if directory := _directory_of(self.source_of(model)):
             settings = directory.present_identity().task.get("settings", {})
             return cast(Mapping[str, Any], settings.get(task, settings))
-        with suppress(ScoreTableError):
-            return find_runs(file, self.names_in_logs.get(task, task))[0][-1].settings
-        return {}
+        runs = self._runs(model, task)
+        return runs[-1].settings if runs else {}
 
     def scoring_code_of(self, model: str) -> dict[str, str]:
         """Return the hash of what scored a model's answers, by what it is of; {} if unknown."""
-        directory = RunDirectory(self.source_of(model).parent)
-        if self.source_of(model).name != RESULT or not directory.journal.exists():
+        directory = _directory_of(self.source_of(model))
+        if directory is None:
             return {}
         task = directory.present_identity().task
         return {f"the scoring code of {task['name']}": task[SCORING_HASH]}
@@ -165,6 +161,12 @@ class StoredRanking:
         return next(
             (pair for pair in self.content["pairwise"] if (pair["a"], pair["b"]) == (a, b)), None
         )
+
+
+def _directory_of(file: Path) -> RunDirectory | None:
+    """Return the run directory whose result a file is; None for any other, or without a journal."""
+    directory = RunDirectory(file.parent)
+    return directory if file.name == RESULT and directory.journal.exists() else None
 
 
 def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRanking]:
@@ -192,8 +194,7 @@ def stored_rankings(path: str | Path, model: str | None = None) -> list[StoredRa
     if file.is_dir():
         file = _results_file_in(file)
     # The journal is what is true; a result file beside it may be older, or edited.
-    has_journal = file.name == RESULT and RunDirectory(file.parent).journal.exists()
-    content = dict(latest_content(file.parent)) if has_journal else read_object(file)
+    content = dict(latest_content(file.parent)) if _directory_of(file) else read_object(file)
     if not (file.is_file() or content.get("finished", True)):
         raise RunError(
             f"{file.parent}: no {RESULT}; the run has not ended: go on with its command and "

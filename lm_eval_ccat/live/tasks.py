@@ -131,27 +131,28 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
         to an item together.
     """
     stated_by_task = int(session.config.get("repeats") or 1)
-    stated_by_spec = spec.repeats
-    repeats = stated_by_task if stated_by_spec is None else stated_by_spec
-    if repeats == 1 or (stated_by_spec is None and spec.question == RUN):
+    by_task = spec.repeats is None
+    repeats = stated_by_task if spec.repeats is None else spec.repeats
+    if repeats == 1 or (by_task and spec.question == RUN):
         return 1
-    # Only what the user wrote is refused: what a task states may be meant for other models.
+    trouble = ""
     if internals.output_type(session.task) != "generate_until":
-        if stated_by_spec is None:
-            return 1
-        raise UsageError(
-            f"repeats {repeats}: task {session.name} compares log-likelihoods, which are not "
-            "sampled: every answer would be the first; leave repeats out"
+        trouble = (
+            f"task {session.name} compares log-likelihoods, which are not sampled: every answer "
+            "would be the first"
         )
-    if internals.scores_answers_together(session.task):
-        together = (
+    elif internals.scores_answers_together(session.task):
+        trouble = (
             f"task {session.name} scores its {stated_by_task} answers to a document together, so a "
             f"document is one item of {stated_by_task} requests"
         )
-        if stated_by_spec is None:
-            log.warning("%s", together)
-            return 1
-        raise UsageError(f"repeats {repeats}: {together}; leave repeats out")
+        if by_task:
+            log.warning("%s", trouble)
+    # Only what the user wrote is refused: what a task states may be meant for other models.
+    if trouble and not by_task:
+        raise UsageError(f"repeats {repeats}: {trouble}; leave repeats out")
+    if trouble:
+        return 1
     # Copies of one answer would pass for as many draws.
     if not is_sampled(spec, [session]):
         log.warning(
@@ -161,7 +162,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             repeats,
         )
         return 1
-    if stated_by_spec is None:
+    if by_task:
         log.warning(
             "task %s: up to %d answers to a document, which the task states as its repeats; "
             "repeats: 1 asks one",

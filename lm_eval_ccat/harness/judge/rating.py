@@ -122,10 +122,8 @@ class Judge:
         for votes, second in zip_longest(zip(*columns), second_ratings):
             scores = tuple(vote.score for vote in votes)
             self._rated.append(scores if second is None else (*scores, second.score))
-            score, cached = (
-                reduced(scores, self.settings.reducer),
-                all(vote.cached for vote in votes),
-            )
+            score = reduced(scores, self.settings.reducer)
+            cached = all(vote.cached for vote in votes)
             error = votes[0].error if all(vote.error for vote in votes) else ""
             ratings.append(Rating(score, votes[0].reply, cached, scores, error))
         return ratings
