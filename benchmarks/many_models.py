@@ -12,7 +12,7 @@ the processor time of a decision.
 With `--ends`, runs of so many models, which answer five of eight documents. Printed is the
 processor time from the last answer to the last file, and of `verify` and `complete`, and each
 beside what the fewest models take, times the models: 1 is linear. A result states each pair of
-models, both ways, so the rows of pairs grow as the square of the models.
+models, so the rows of pairs grow as the square of the models.
 
     python benchmarks/many_models.py --ends 150,300,600
 """

@@ -30,12 +30,12 @@ def document_of(item: Any) -> Any:
 
 
 class PairContent(TypedDict, total=False):
-    """Two models; each pair is listed in both orders.
+    """Two models; each pair is listed once.
 
     Attributes
     ----------
     a, b
-        The two models.
+        The two models, the better one first, as in `order`.
     difference
         The score of `a` less that of `b`, on the metric's own scale: above 0 where `a` scores more,
         which is better or worse as `scale` says. Differences of `compare` (candidate less baseline)
@@ -62,6 +62,39 @@ class PairContent(TypedDict, total=False):
     decision: str
     population: bool
     barred: bool
+
+
+#: Two models, by name.
+Pair = tuple[str, str]
+
+
+def pair_of(pairs: Mapping[Pair, PairContent], a: str, b: str) -> PairContent | None:
+    """Return the row of two models, `a` less `b`, whichever of them the result names first.
+
+    Parameters
+    ----------
+    pairs : mapping
+        As `pairs_by_models` returns them.
+    a, b : str
+
+    Returns
+    -------
+    dict or None
+        None if the result does not list the pair.
+
+    Examples
+    --------
+    >>> pair = {"a": "x", "b": "y", "difference": 0.1, "low": 0.0, "high": 0.2, "p": 0.75}
+    >>> row = pair_of({("x", "y"): pair}, "y", "x")
+    >>> row["difference"], row["low"], row["high"], row["p"]
+    (-0.1, -0.2, 0.0, 0.25)
+    """
+    if (pair := pairs.get((a, b))) is not None or (pair := pairs.get((b, a))) is None:
+        return pair
+    return {
+        **pair, "a": a, "b": b, "difference": 0.0 - pair["difference"],
+        "low": 0.0 - pair["high"], "high": 0.0 - pair["low"], "p": 1.0 - pair["p"],
+    }  # fmt: skip
 
 
 class TermContent(TypedDict):
@@ -290,7 +323,7 @@ class RankingContent(TypedDict, total=False):
     question, sampled
         What the verdicts are about, and whether the models' answers are sampled.
     models, pairwise
-        One block per model, and one per ordered pair.
+        One block per model, and one per pair.
     ties, separated_within_ties
         Groups of neighbours that are not separated; pairs that are, although models between them
         are not.
@@ -400,6 +433,11 @@ class RankingContent(TypedDict, total=False):
     board: list[ColumnContent]
     finished: bool | None
     in_flight: list[AskContent]
+
+
+def pairs_by_models(content: RankingContent) -> dict[Pair, PairContent]:
+    """Return the pairs that a ranking lists, by their models; see `pair_of`."""
+    return {(pair["a"], pair["b"]): pair for pair in content["pairwise"]}
 
 
 class ModelForecastContent(TypedDict):

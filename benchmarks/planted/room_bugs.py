@@ -209,19 +209,14 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "tuple(mark for mark",
         ),
         (
-            "every pair is counted in both orders",
-            'position[pair["a"]] < position.get(pair["b"], -1)',
-            'position[pair["a"]] != position.get(pair["b"], -1)',
-        ),
-        (
             "neighbours are decided though they are tied",
             'decided_neighbours=sum(pair.get("decision") == "decided" for pair in neighbours),',
             "decided_neighbours=len(neighbours),",
         ),
         (
-            "pairs that do not stand beyond the benchmark count twice",
-            "len(holds) // 2, sum(holds) // 2",
-            "len(holds), sum(holds)",
+            "pairs that do not stand beyond the benchmark are not counted",
+            "n, n_holding = len(holds), sum(holds)",
+            "n, n_holding = sum(holds), sum(holds)",
         ),
         (
             "answers that serve two pairs are counted in each",
@@ -409,9 +404,9 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         ("a text that is cut is said to be whole", "max(0, len(text) - limit)", "0"),
         (
-            "decided pairs are marked in one order only",
-            '"01"[(a, b) in run.decided] for b in order)',
-            '"01"[(a, b) in run.decided and a < b] for b in order)',
+            "decided pairs are marked one model too high",
+            '"01"[(a, b) in decided] for b in order[n:])',
+            '"01"[(a, b) in decided] for b in order[n - 1 :])',
         ),
     ),
     "report/plots": (
@@ -1877,9 +1872,9 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "demo/story": (
         (
-            "pairs that the other order decides are counted, too",
-            'if pair["decision"] == "decided" and pair["p"] > 0.5',
-            'if pair["decision"] == "decided"',
+            "open pairs are counted, too",
+            'for pair in content["pairwise"] if pair["decision"] == "decided"]',
+            'for pair in content["pairwise"]]',
         ),
         (
             "a wrong pair counts as right",

@@ -177,10 +177,7 @@ def _compare(
         block = content["models"][name]
         say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
             f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
-    # Each pair is listed in both orders.
-    decided = [
-        pair for pair in content["pairwise"] if pair["decision"] == "decided" and pair["p"] > 0.5
-    ]
+    decided = [pair for pair in content["pairwise"] if pair["decision"] == "decided"]
     wrong = [pair for pair in decided if truth[pair["a"]] < truth[pair["b"]]]
     pairs, used = len(order) * (len(order) - 1) // 2, content["items_administered"]
     say(

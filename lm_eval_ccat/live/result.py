@@ -26,6 +26,7 @@ from ..content import (
     ModelContent,
     RankingContent,
     TermContent,
+    pairs_by_models,
 )
 from ..errors import RunError
 from ..harness.scorers import scorer_of_run, signed
@@ -599,11 +600,10 @@ def _is_cut(model: ModelContent) -> bool:
 
 def contradictory_pairs(result: RankingContent) -> Iterator[str]:
     """Yield where the pairs of a result contradict its estimates, themselves or each other."""
-    models = result["models"]
-    pairs = {(pair["a"], pair["b"]): pair for pair in result["pairwise"]}
-    for (a, b), pair in pairs.items():
+    models, place = result["models"], {name: n for n, name in enumerate(result["order"])}
+    for (a, b), pair in pairs_by_models(result).items():
         difference, low, high = pair["difference"], pair["low"], pair["high"]
-        if not {a, b} <= models.keys():
+        if not {a, b} <= place.keys():
             yield f"{a} over {b}: no such model"
             continue
         gap = models[a]["estimate"] - models[b]["estimate"]
@@ -617,8 +617,8 @@ def contradictory_pairs(result: RankingContent) -> Iterator[str]:
         # The interval of an equivalent pair lies within the least difference that matters.
         if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
             yield f"{a} over {b}: {pair['decision']}, from {low} to {high}"
-        if (b, a) not in pairs or pairs[b, a]["decision"] != pair["decision"]:
-            yield f"{a} over {b}: not as {b} over {a}"
+        if place[a] > place[b]:
+            yield f"{a} over {b}: {b} stands before {a} in the order"
 
 
 def _term(task: str, outcome: Mapping[str, Any], weight: float) -> TermContent:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..bank.bank import ItemBank
-from ..content import RESULT, PairContent, RankingContent
+from ..content import RESULT, PairContent, RankingContent, pair_of, pairs_by_models
 from ..errors import CcatError, RunError, ScoreTableError, UsageError
 from ..harness.task_check import SUFFIX
 from ..metrics.scale import Scale
@@ -158,9 +158,7 @@ class StoredRanking:
 
     def pair(self, a: str, b: str) -> PairContent | None:
         """Return the row of two models, `a` less `b`; None if the file has none."""
-        return next(
-            (pair for pair in self.content["pairwise"] if (pair["a"], pair["b"]) == (a, b)), None
-        )
+        return pair_of(pairs_by_models(self.content), a, b)
 
 
 def _directory_of(file: Path) -> RunDirectory | None:

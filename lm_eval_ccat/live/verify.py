@@ -280,7 +280,7 @@ def _self_contradictions(result: RankingContent) -> Iterator[str]:
                 yield f"{name}: estimate {model['estimate']} outside {low} to {high}"
     yield from contradictory_pairs(result)
     # A large ranking lists only some of its pairs.
-    if len(order) <= ALL_PAIRS and len(pairs) != len(order) * (len(order) - 1):
+    if len(order) <= ALL_PAIRS and len(pairs) != len(order) * (len(order) - 1) // 2:
         yield f"pairs: {len(pairs)} rows of {len(order)} models"
     ranks = [models[name]["rank"] for name in order]
     better = 1.0 if result["scale"]["higher_is_better"] else -1.0

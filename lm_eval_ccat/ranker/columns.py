@@ -113,7 +113,6 @@ def model_cells(
     formatted = number_format(content)
     tie_of = {model: position for position, group in enumerate(content["ties"]) for model in group}
     lead_of = leads_of_next(content)
-    # A pair stands there in both orders; which model is better is told by `order`.
     decided_pairs = {
         (pair["a"], pair["b"]) for pair in content["pairwise"] if pair["decision"] == "decided"
     }

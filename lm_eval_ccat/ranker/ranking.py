@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from ..content import (
     ModelContent,
     OpenPairContent,
+    Pair,
     PairContent,
     PlaceContent,
     RankingContent,
@@ -29,7 +30,6 @@ from .looks import ROUNDING
 from .rows import ModelRow, PairColumns, PairRow, place_of
 from .verdicts import ALL_PAIRS, DECIDED, Verdicts
 
-Pair = tuple[str, str]
 T = TypeVar("T")
 
 
@@ -480,8 +480,7 @@ class Ranking(Shown):
                 | (columns.state != DECIDED)
                 | (position[columns.b] - position[columns.a] == 1)
             )
-        both_ways = (way.contents(names, self.scale) for way in (columns, columns.turned))
-        return [content for pair in zip(*both_ways) for content in pair]
+        return list(columns.contents(names, self.scale))
 
     def to_dict(self) -> RankingContent:
         """Return JSON values, estimates on the metric's own scale and in its own direction.

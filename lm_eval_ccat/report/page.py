@@ -203,21 +203,23 @@ def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> t
     order = run.result["order"]
     position = {model: j for j, model in enumerate(run.models)}
     entries = documents(run, None if course is None else course.expected, max_documents)
-    percent = {pair: round(100 * chance, 2) for pair, chance in run.pairwise.items()}
-    lead_of = leads(run.result)
+    pairs, lead_of = run.pairs, leads(run.result)
+    percent = {models: round(100 * pair["p"], 2) for models, pair in pairs.items()}
+    decided = {models for models, pair in pairs.items() if pair["decision"] == "decided"}
     data = {
         "models": [visible_line(model) for model in run.models],
         "order": [position[model] for model in order],
         "confidence": run.result["confidence"],
-        # P(better) in per cent, row by row; -1 on the diagonal, between two known models, and for
-        # other pairs that the result of a leaderboard does not list.
-        "p": [[percent.get((a, b), -1) for b in order] for a in order],
-        # How far each model leads those below it, in words; "" where the result lists no pair.
+        # Of each model and those below it: P(better) in per cent, -1 where the result of a
+        # leaderboard does not list the pair; how far it leads, in words; and whether it is decided.
+        "p": [[percent.get((a, b), -1) for b in order[n:]] for n, a in enumerate(order, 1)],
         "leads": [
             [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
             for n, a in enumerate(order, 1)
         ],
-        "decided": ["".join("01"[(a, b) in run.decided] for b in order) for a in order],
+        "decided": [
+            "".join("01"[(a, b) in decided] for b in order[n:]) for n, a in enumerate(order, 1)
+        ],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
         "docs": entries,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bank import ItemBank, SuiteBank
-from ..content import RESULT, RankingContent
+from ..content import RESULT, Pair, PairContent, RankingContent, pair_of, pairs_by_models
 from ..errors import CcatError
 from ..journal import JOURNAL, JournalFile, read_journal
 from ..live.result import is_of_journal, state
@@ -259,22 +259,16 @@ class StoredRun:
         return str(self.facts["currency"])
 
     @cached_property
-    def pairwise(self) -> dict[tuple[str, str], float]:
-        """``P(a better than b)`` of each ordered pair that the result lists."""
-        return {(pair["a"], pair["b"]): float(pair["p"]) for pair in self.result["pairwise"]}
-
-    @cached_property
-    def decided(self) -> frozenset[tuple[str, str]]:
-        """Pairs that the result lists as decided, in either order of the two.
+    def pairs(self) -> dict[Pair, PairContent]:
+        """The pairs that the result lists.
 
         Of a leaderboard's run it lists few of those with known models.
         """
-        pairs = [
-            (pair["a"], pair["b"])
-            for pair in self.result["pairwise"]
-            if pair["decision"] == "decided"
-        ]
-        return frozenset(pairs) | {(b, a) for a, b in pairs}
+        return pairs_by_models(self.result)
+
+    def pair(self, a: str, b: str) -> PairContent | None:
+        """Return the row of two models, `a` less `b`; None if the result does not list it."""
+        return pair_of(self.pairs, a, b)
 
     @cached_property
     def failed(self) -> list[FailedItem]:

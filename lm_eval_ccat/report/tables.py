@@ -82,7 +82,7 @@ def rank_rows(result: RankingContent) -> RankRows | None:
 
 
 class PairCounts(NamedTuple):
-    """Numbers of pairs with a tested model, each in one order, and of those that are neighbours."""
+    """Numbers of pairs with a tested model, and of those that are neighbours."""
 
     pairs: int
     decided: int
@@ -92,21 +92,14 @@ class PairCounts(NamedTuple):
 
 
 def count_pairs(result: RankingContent) -> PairCounts:
-    """Count the pairs with a tested model, both of whose models are in the order.
+    """Count the pairs with a tested model.
 
     Beyond `ALL_PAIRS` models a result does not list the decided pairs of a tested and a known model
     that are no neighbours. They count here all the same.
     """
     position = {model: i for i, model in enumerate(result["order"])}
     known = {model for model, row in result["models"].items() if row.get("known")}
-    # Each pair is listed in both orders; the one with the better model first is counted.
-    pairs = [
-        pair
-        for pair in result["pairwise"]
-        if not {pair["a"], pair["b"]} <= known
-        and pair["a"] in position
-        and position[pair["a"]] < position.get(pair["b"], -1)
-    ]
+    pairs = [pair for pair in result["pairwise"] if not known.issuperset((pair["a"], pair["b"]))]
     neighbours = [pair for pair in pairs if position[pair["b"]] - position[pair["a"]] == 1]
     n_left_out = 0
     if len(position) > ALL_PAIRS:
@@ -131,7 +124,7 @@ def beyond_these_items(result: RankingContent) -> str | None:
     ]
     if not holds:
         return None
-    n, n_holding = len(holds) // 2, sum(holds) // 2  # each pair is listed in both orders
+    n, n_holding = len(holds), sum(holds)
     # The good news is said without numbers.
     if n_holding == n:
         what = "decided pair holds" if n == 1 else "decided pairs hold"

@@ -382,9 +382,13 @@ def _open_ties(content: RankingContent) -> Iterator[str]:
         for group in content["ties"]
         if len(group) < len(content["order"]) and not placed & {*group}
     ]
-    states = {(pair["a"], pair["b"]): pair["decision"] for pair in content["pairwise"]}
+    equivalent_pairs = {
+        (pair["a"], pair["b"])
+        for pair in content["pairwise"]
+        if pair["decision"] == WORDS[EQUIVALENT]
+    }
     for group in tied[:2]:
-        equivalent = [states.get(pair) == WORDS[EQUIVALENT] for pair in combinations(group, 2)]
+        equivalent = [pair in equivalent_pairs for pair in combinations(group, 2)]
         label = "Equivalent or not separated" if any(equivalent) else "Not separated"
         label = "Equivalent" if all(equivalent) else label
         yield f"{label}: {first_of(group, 4)}."

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import bdtrc
 
-from ..content import Facts, PairContent, RankingContent, document_of
+from ..content import Facts, PairContent, RankingContent, document_of, pairs_by_models
 from ..errors import UsageError
 from ..metrics.scale import Floats, Scale, differing_scales
 from ..scores import ScoreTable
@@ -252,7 +252,7 @@ _Positions = tuple[int, int]
 
 def _pairs_of(ranking: RankingContent, order: Sequence[str]) -> dict[_Positions, PairContent]:
     """Return what the run says of each pair of models, by their positions in its order."""
-    rows = {(row["a"], row["b"]): row for row in ranking["pairwise"]}
+    rows = pairs_by_models(ranking)
     positions = combinations(range(len(order)), 2)
     return {(i, j): row for i, j in positions if (row := rows.get((order[i], order[j])))}
 

@@ -46,7 +46,7 @@ def content(names=(LONG, HOSTILE), may: int = 1, best: float = 0.92, **more) -> 
          "high": 0.1 * (j - i) + 0.05, "decision": "open" if {a, b} <= tied else "decided"}
         for i, a in enumerate(names)
         for j, b in enumerate(names)
-        if a != b
+        if i < j
         for slack in [0.5 if {a, b} <= tied else 0.05]
     ]  # fmt: skip
     open_pairs = [

@@ -52,13 +52,13 @@ def test_all_documents_of_the_package_can_be_asked_for():
     )  # fewer are spread over all of them
 
 
-def test_pairs_are_counted_once_and_those_that_full_runs_contradict_are_named():
+def test_decided_pairs_are_counted_and_those_that_full_runs_contradict_are_named():
     """Of a > b > c, by full runs, a is decided over b, c over b, and a is open to c."""
-    said, rows = [], []
-    for a, b, decision, p in (("a", "b", "decided", 0.99), ("c", "b", "decided", 0.98),
-                              ("a", "c", "open", 0.6)):  # fmt: skip
-        rows += [{"a": a, "b": b, "p": p, "decision": decision},
-                 {"a": b, "b": a, "p": 1 - p, "decision": decision}]  # fmt: skip
+    said, rows = [], [
+        {"a": a, "b": b, "p": p, "decision": decision}
+        for a, b, decision, p in (("a", "b", "decided", 0.99), ("c", "b", "decided", 0.98),
+                                  ("a", "c", "open", 0.6))
+    ]  # fmt: skip
     models = {name: {"estimate": 0.5, "n_items": 20} for name in "abc"}
     content = {"models": models, "pairwise": rows, "items_administered": 60}
     truth = {"b": 0.3, "c": 0.2, "a": 0.4}

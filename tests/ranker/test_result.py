@@ -127,11 +127,13 @@ def test_a_board_of_many_writes_down_the_pairs_that_tell():
         if {a, b} == {"a", "b"}
         or result.decisions[a, b] != "decided"
         or abs(place[a] - place[b]) == 1
+        if place[a] < place[b]
     }
-    assert {(p["a"], p["b"]) for p in result.to_dict()["pairwise"]} == wanted
+    rows = result.to_dict()["pairwise"]
+    assert sorted((p["a"], p["b"]) for p in rows) == sorted(wanted)
     assert len(wanted) < len(result.pairwise)
     few = drive(Ranker(bank_of("default"), {"a": 1.0}, known={"k": 0.5, "l": 0.9}), of(SCORES))
-    assert len(few.to_dict()["pairwise"]) == len(few.pairwise) == 6
+    assert 2 * len(few.to_dict()["pairwise"]) == len(few.pairwise) == 6
 
 
 @pytest.mark.parametrize("names", ["abcd", "dcba"])
@@ -240,9 +242,12 @@ def test_what_these_documents_decide_of_a_pair_need_not_hold_of_others(max_items
     rows = {"a": rng.random(12), "b": rng.random(12), "c": np.zeros(12)}
     ranker = Ranker(ItemBank.blank(range(12)), list(rows), stop="limits", max_items=max_items)
     pairs = drive(ranker, of(rows)).to_dict()["pairwise"]
-    found = {(pair["a"], pair["b"]): (pair["decision"], pair["population"]) for pair in pairs}
-    assert found["a", "b"] == found["b", "a"] == (decision, False)
-    assert found["a", "c"] == found["b", "c"] == ("decided", True)
+    found = {frozenset((p["a"], p["b"])): (p["decision"], p["population"]) for p in pairs}
+    assert found == {
+        frozenset("ab"): (decision, False),
+        frozenset("ac"): ("decided", True),
+        frozenset("bc"): ("decided", True),
+    }
     assert ttest_rel(rows["a"], rows["b"]).pvalue > 0.05 > ttest_rel(rows["b"], rows["c"]).pvalue
 
 

@@ -174,7 +174,7 @@ def test_two_models_can_be_compared(browser, page):
     unit = {doc: scores for doc, scores in units.items() if {0, 1} <= set(scores)}
     gaps = [unit[d][0] - unit[d][1] for d in shown]
     assert gaps == sorted(gaps, reverse=True) and len(gaps) == min(10, len(unit))
-    p = data["p"][0][1]
+    p = data["p"][0][0]
     assert run(browser, "return document.getElementById('pair-out').textContent").startswith(
         f"{p:.1f}".removesuffix(".0")
     )

@@ -56,7 +56,7 @@ def ranking(names="abcd", ties=(), ranges=None, known=(), **more):
     pairs = [
         {"a": a, "b": b, "p": 0.5 + 0.1 * (j - i), "difference": 0.1 * (j - i), "low": 0.0,
          "high": 0.2 * (j - i), "decision": "open" if any({a, b} <= g for g in tied) else "decided"}
-        for i, a in enumerate(names) for j, b in enumerate(names) if a != b
+        for i, a in enumerate(names) for j, b in enumerate(names) if i < j
     ]  # fmt: skip
     return {
         "order": list(names), "models": models, "pairwise": pairs, "ties": list(map(list, ties)),

@@ -157,13 +157,18 @@
 
   // -- pairs ---------------------------------------------------------------------------------
   const order = data.order;
+  // The page has each pair once, the better model first.
+  const pairOf = (i, j) => {
+    const [first, offset] = [Math.min(i, j), Math.abs(i - j) - 1];
+    const p = data.p[first][offset];
+    return { p: p < 0 || i < j ? p : 100 - p, decided: data.decided[first][offset] === "1", first, offset };
+  };
   const sayPair = (i, j) => {
-    const p = data.p[i][j];
+    const { p, decided, first, offset } = pairOf(i, j);
     if (p < 0) return "not compared: both have full results";
     const shown = p > 99.9 ? ">99.9" : p < 0.1 ? "<0.1" : String(+p.toFixed(1));
-    const [first, second] = [Math.min(i, j), Math.max(i, j)];
-    const state = data.decided[i][j] === "0" ? "not decided" : "decided";
-    return `${shown}%, ${state}: ${data.models[order[first]]} leads by ${data.leads[first][second - first - 1]}`;
+    const state = decided ? "decided" : "not decided";
+    return `${shown}%, ${state}: ${data.models[order[first]]} leads by ${data.leads[first][offset]}`;
   };
   const compare = $("compare");
   if (compare && order.length > 1) {
@@ -203,11 +208,11 @@
     const gap = cell > 8 ? 1 : 0;
     for (let i = 0; i < n; i += 1)
       for (let j = 0; j < n; j += 1) {
-        if (data.p[i][j] < 0) continue;
-        const p = data.p[i][j] / 100;
-        ctx.fillStyle = colours[Math.round(10 * p)];
+        const { p, decided } = i === j ? { p: -1 } : pairOf(i, j);
+        if (p < 0) continue;
+        ctx.fillStyle = colours[Math.round(p / 10)];
         ctx.fillRect(j * cell, i * cell, cell - gap, cell - gap);
-        if (cell > 8 && data.decided[i][j] === "1") {
+        if (cell > 8 && decided) {
           ctx.strokeStyle = ink;
           ctx.lineWidth = 0.6;
           ctx.strokeRect(j * cell + 1, i * cell + 1, cell - 3, cell - 3);
