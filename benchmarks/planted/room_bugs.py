@@ -999,8 +999,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the second answer to an ask counts",
-            "elif self.book.has(ask.pair) or ask.pair in arrived:",
-            "elif ask.pair in arrived:",
+            "(self.book.has(ask.pair) or ask.pair in arrived):",
+            "ask.pair in arrived:",
         ),
         (
             "concurrent items pay the hourly price in full",
@@ -2244,7 +2244,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/adaptive": (
         (
             "a bank that several tasks name is meant for any one of them",
-            "only_task = len(sharers) == 1",
+            "only_task = banks.count(options.spec.bank) == 1",
             "only_task = True",
         ),
     ),

@@ -82,6 +82,7 @@ class CometWorker:
         return self._process.poll() is None
 
     def _answer(self) -> list[float]:
+        """Wait for the worker's next line, and return the scores in it; none when it is ready."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if line:
@@ -229,6 +230,7 @@ def _python_of(folder: Path) -> Path:
 
 
 def _fitting_python() -> str:
+    """Return a Python for which COMET's packages exist: this one, or one on the PATH."""
     if sys.version_info[:2] in _PYTHONS:
         return sys.executable
     for major, minor in reversed(_PYTHONS):

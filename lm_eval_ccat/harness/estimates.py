@@ -253,6 +253,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
 
 
 def _group_in_words(block: Mapping[str, Any], group: str) -> str:
+    """Describe the scores of a group of tasks in words; see `in_words`."""
     parts = [_score_in_words(key, estimate) for key, estimate in block["scores"].items()]
     documents = (
         f"{block['items']} of {block['items_total']} documents of {len(block['tasks'])} tasks"

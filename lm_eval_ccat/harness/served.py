@@ -50,7 +50,8 @@ class Served:
     instead_of : str
         The model that was asked for, if the name of the one that answered is another; else "".
     tier : str
-        The ``service_tier`` of the answer, if the request asked for another; else "".
+        The ``service_tier`` of the answer (the class of service, which sets speed and price), if
+        the request asked for another; else "".
     outside : int
         Tokens that the server counts in the total alone (reasoning, say); `usage` has them as
         generated tokens.
@@ -256,6 +257,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _dollars(usage: Any) -> float | None:
+    """Return the cost that a server states with its usage, in dollars; None if it is none."""
     usd = usage.get("cost") if isinstance(usage, dict) else None
     if isinstance(usd, bool) or not isinstance(usd, (int, float)):
         return None
@@ -263,6 +265,7 @@ def _dollars(usage: Any) -> float | None:
 
 
 def _content(choice: Mapping[str, Any]) -> Any:
+    """Return the text of a choice of a chat or a completion; None if the choice states none."""
     message = choice.get("message")
     if isinstance(message, dict):
         return message.get("content")
@@ -274,6 +277,7 @@ def _text(value: Any) -> str | None:
 
 
 def _number(text: str) -> float | None:
+    """Return the finite number that a text is; None if it is none."""
     try:
         number = float(text)
     except ValueError:

@@ -163,6 +163,7 @@ def check_tasks(
 
 
 def _trouble(error: Exception) -> str:
+    """Say in a few words why a task could not be loaded."""
     # What the harness makes of a task without a first document, and its data library of a file
     # without a first line.
     if isinstance(error, IndexError | StopIteration):
@@ -214,6 +215,7 @@ def check_config(
 
 
 def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
+    """Check a task that was loaded, by its documents and code; `requested` as `_with_metrics`."""
     config = metric_config(task)
     names = _reported_names(config, list(map(metric_name, internals.metric_names(task))))
     check = _with_metrics(

@@ -262,8 +262,6 @@ class Transport:
         self._finalizers: list[weakref.finalize[Any, Any]] = []  # which close sessions
         self._slots: asyncio.Semaphore | None = None  # made on the loop, with the session
         self._cancelled = False
-        self._settings: Any = None  # of the model, from which its target was made
-        self._made_target: Target | None = None
         for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
             vars(lm).pop(name, None)
         for name in _REPLACED_METHODS:
@@ -272,7 +270,7 @@ class Transport:
     @property
     def account(self) -> Hashable:
         """The host and the key of its requests: what a server may limit the rate of."""
-        url, headers = _authorized(str(self._lm.base_url), {**(self._lm.header or {})})
+        url, headers = self._address()
         return urlsplit(url).netloc, headers.get("Authorization", "")
 
     async def send(self, call: ServerCall) -> ServerAnswer:
@@ -396,15 +394,13 @@ class Transport:
 
     def _target(self) -> Target:
         """Return where requests go; a change of the model's settings takes effect at once."""
-        lm = self._lm
-        settings = str(lm.base_url), {**(lm.header or {})}, float(lm.timeout)
-        if self._made_target is None or settings != self._settings:
-            address, header, seconds = settings
-            url, headers = _authorized(address, header)
-            headers = {"Content-Type": "application/json", **headers}
-            self._made_target = Target(url, headers, seconds)
-            self._settings = settings
-        return self._made_target
+        url, headers = self._address()
+        seconds = float(self._lm.timeout)
+        return Target(url, {"Content-Type": "application/json", **headers}, seconds)
+
+    def _address(self) -> tuple[str, dict[str, str]]:
+        """Return the model's address and headers as its settings are now."""
+        return _authorized(str(self._lm.base_url), self._lm.header or {})
 
     async def send_all(self, calls: Sequence[ServerCall]) -> list[ServerAnswer]:
         """Send a batch of requests as `send` does, and return their answers.
@@ -502,6 +498,7 @@ class Transport:
     # -- on the loop -----------------------------------------------------------------------
 
     def _open(self) -> None:
+        """Open the pool of connections, with a slot for each request that may be in flight."""
         self._connect(force_close=False)
         self._slots = asyncio.Semaphore(self._limit)
         parts = urlsplit(str(self._lm.base_url))
@@ -657,10 +654,12 @@ def _words(answer: Any, body: bytes | bytearray) -> str:
 
 
 def _is_page(body: bytes | bytearray) -> bool:
+    """Whether an answer is a page in HTML or XML."""
     return body[:200].lstrip()[:1] == b"<"
 
 
 def _reason(error: Exception) -> str:
+    """Return what an error of a connection says, without what its message repeats."""
     refused = getattr(error, "certificate_error", None)  # aiohttp repeats address and settings
     text = getattr(refused, "verify_message", None) or str(error)
     return short(text, LONGEST_MESSAGE) or type(error).__name__
@@ -787,6 +786,7 @@ def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
 def _generation(
     lm: Any, positions: tuple[int, ...], prompts: list[Any], settings: dict[str, object]
 ) -> ServerCall:
+    """Return the call that lets a model generate texts for prompts, all with the same settings."""
     messages: Any = prompts
     if lm.tokenized_requests:
         longest = lm.max_length - settings.get("max_gen_toks", lm._max_gen_toks)
@@ -825,6 +825,7 @@ def _none_text() -> str:
 
 
 def _likelihoods(lm: Any, requests: Sequence[Any]) -> Iterator[ServerCall]:
+    """Yield the calls that rate the likelihoods of requests, in batches of the model's size."""
     assert lm.tokenizer is not None, (
         "Tokenizer is required for loglikelihood tasks to compute context lengths."
     )

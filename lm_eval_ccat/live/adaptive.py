@@ -114,14 +114,12 @@ class Adaptive:
             if options.get(key) is not None:
                 raise UsageError(f"`{key}` is for a ranking of several models, not for one")
         spec = Spec.read(options, folder=folder)
-        if spec.known is None:
-            for rule in spec.rule.parts():
-                # Without other models' results there are no ranks.
-                if isinstance(rule, RankGoal):
-                    raise UsageError(
-                        f"stop {spec.stop!r} ranks the model among others; give their full "
-                        "results as leaderboard"
-                    )
+        # Without other models' results there are no ranks.
+        if spec.known is None and any(isinstance(rule, RankGoal) for rule in spec.rule.parts()):
+            raise UsageError(
+                f"stop {spec.stop!r} ranks the model among others; give their full results as "
+                "leaderboard"
+            )
         if "usd" in spec.budget and not spec.price.known:
             raise UsageError(
                 "a budget in usd needs the model's price: --price input=... output=..."
@@ -381,6 +379,7 @@ def _share(kind: str, amount: float, n_tasks: int, tasks_left: int) -> float:
 
 
 def _spent(kind: str, run: TaskRun) -> float:
+    """Return how much of a kind of budget, such as "items" or "usd", a run has spent."""
     if kind == "items":
         return float(run.n_answers)
     if kind == "tokens":
@@ -425,6 +424,7 @@ def _joint_tasks(tasks: Mapping[str, PreparedTask], groups: Mapping[str, Any]) -
 
 
 def _require_tasks_of_known(tasks: Mapping[str, PreparedTask]) -> None:
+    """Refuse results of other models that are given for a task that is not run."""
     for task in tasks.values():
         known = task.options.spec.known
         for name in known if isinstance(known, Mapping) else ():
@@ -483,10 +483,8 @@ def _run(
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.outcomes_by_task, log.warning, plan.sessions)
     model.title = internals.model_name(plan.sessions[plan.outcome.task].lm)
-    resume = options.resume
     # Where each task has a run of its own, an interrupt may have come before this one began.
-    if folder is not None and resume:
-        resume = RunDirectory(folder).journal.exists()
+    resume = options.resume and (folder is None or RunDirectory(folder).journal.exists())
     with Run(
         plan.spec,
         folder,
@@ -756,16 +754,11 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     refuse_subsets(*subsets, '--metadata \'{"adaptive": {"max_items": 50}}\'')
     logged_warnings = call.logged_warnings if call else frozenset()
     # Every task is prepared before the first request, so that all refusals come first.
-    ready = {}
+    ready, banks = {}, [options.spec.bank for options in adaptive.values()]
     for name, options in adaptive.items():
         session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))
         # A bank that no other task names is meant for this task alone.
-        sharers = [
-            sharer
-            for sharer in adaptive.values()
-            if sharer is options or sharer.spec.bank == options.spec.bank
-        ]
-        only_task = len(sharers) == 1
+        only_task = banks.count(options.spec.bank) == 1
         ready[name] = prepare(session, options, only_task, logged_warnings)
         if ignored := ignored_fewshot(tasks[name], call.num_fewshot if call else None):
             log.warning(ignored)

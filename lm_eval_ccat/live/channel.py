@@ -1,7 +1,10 @@
 """`Channel`: one model of a run, its requests in flight, their results and its next attempts.
 
-After a failed call, the channel retries, gives up the document or sets the model aside: see
-`failures`. Times are in seconds of one clock.
+After a failed call, the channel tries again, gives up the document or sets the model aside: see
+`failures`. A model that is *set aside* is asked nothing more, for good or, if its server is only
+*away*, until it answers a *probe*: a single request that finds out whether it is back. The ask that
+holds up the *line* (the asks in the order in which answers take effect) may get a *second request*
+while the first is in flight. Times are in seconds of one clock.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import math
 import statistics
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -365,40 +368,43 @@ class Channel:
             Pairs whose answers arrived just before these, and are not in the book yet.
         """
         asks = {ask.item: ask for ask in sending.asks}
-        records: list[Record] = []
-        for answer in answers:
-            ask, tokens = asks[answer.item], answer.tokens
-            # If the model is paid by the hour, items that run at the same time share its price.
-            charge = self.plan.charges.charge(
-                self.name,
-                tokens,
-                seconds=answer.seconds / self.model.slots,
-                judge_usd=answer.judge_usd,
-                prior=answer.prior is not None,
-            )
-            details: dict[str, Any] = {
-                "model": self.name,
-                "cost": charge.cost,
-                "usd": charge.usd,
-                "attempts": sending.attempt if sending.attempt > 1 else None,
-                **answer.details(),
-            }
-            if ask.is_beyond_bank:
-                records.append(BeyondBank(**details))
-            # A second request was sent: the first answer counts, and both are paid.
-            elif self.book.has(ask.pair) or ask.pair in arrived:
-                column = BILLED if tokens is None or tokens.billed else ASSUMED
-                lost = Lost(
-                    model=self.name, item=ask.item, why="second answer", column=column,
-                    usd=charge.usd, cost=charge.cost, after=self.book.n_told,
-                )  # fmt: skip
-                records.append(lost)
-            elif answer.score is None:
-                reason = "; ".join(answer.unscored) or "the task reports no score for it"
-                records.append(Fail(n=self._number(ask), reason=reason, **details))
-            else:
-                records.append(Tell(n=self._number(ask), score=answer.score, **details))
-        return records
+        return [
+            self._record(asks[answer.item], answer, sending.attempt, arrived) for answer in answers
+        ]
+
+    def _record(
+        self, ask: Ask, answer: Answer, attempt: int, arrived: Container[ModelItem]
+    ) -> Record:
+        """Return the journal's record of the answer to an ask; for the arguments see `records`."""
+        tokens = answer.tokens
+        # If the model is paid by the hour, items that run at the same time share its price.
+        charge = self.plan.charges.charge(
+            self.name,
+            tokens,
+            seconds=answer.seconds / self.model.slots,
+            judge_usd=answer.judge_usd,
+            prior=answer.prior is not None,
+        )
+        # A second request was sent: the first answer counts, and both are paid.
+        if not ask.is_beyond_bank and (self.book.has(ask.pair) or ask.pair in arrived):
+            return Lost(
+                model=self.name, item=ask.item, why="second answer",
+                column=BILLED if tokens is None or tokens.billed else ASSUMED,
+                usd=charge.usd, cost=charge.cost, after=self.book.n_told,
+            )  # fmt: skip
+        details: dict[str, Any] = {
+            "model": self.name,
+            "cost": charge.cost,
+            "usd": charge.usd,
+            "attempts": attempt if attempt > 1 else None,
+            **answer.details(),
+        }
+        if ask.is_beyond_bank:
+            return BeyondBank(**details)
+        if answer.score is None:
+            reason = "; ".join(answer.unscored) or "the task reports no score for it"
+            return Fail(n=self._number(ask), reason=reason, **details)
+        return Tell(n=self._number(ask), score=answer.score, **details)
 
     def _number(self, ask: Ask) -> int | None:
         """Return an ask's number for the journal; None where answers count as they arrive."""

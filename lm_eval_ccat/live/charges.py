@@ -1,4 +1,9 @@
-"""`Charges`: what the answers of a run are expected to cost, and what they do cost."""
+"""`Charges`: what the answers of a run are expected to cost, and what they do cost.
+
+A *forecast* is what a document is expected to cost a model, by the lengths of prompts and
+references, before anything is asked. A *charge* is what an answer counts as once it has come, or a
+*lost attempt*: a request without an answer, which the server may bill all the same.
+"""
 
 from __future__ import annotations
 
@@ -136,9 +141,14 @@ class Charges:
         return forecast.mean * self._size(item) if forecast.known else None
 
     def _size(self, item: Item) -> float:
+        """Return how large an item is beside the others, whose mean is 1."""
         return 1.0 if self.units is None else self.units[item]
 
     def _usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
+        """Return the dollars of an attempt without an answer, by the model's answers or its price.
+
+        They are None where no price is known.
+        """
         if (usd := tally.costs[model].of_lost_attempt(column)) is not None:
             return usd
         assumed = self.expected_usd(model, item)

@@ -50,6 +50,7 @@ class _Repeated:
 
     @property
     def are_copies(self) -> bool:
+        """Whether so many documents have equal answers, and so few differing ones."""
         n_equal, n_differing = len(self.equal), len(self.differing)
         return n_equal >= FEWEST_COPIES and n_differing <= MOST_DIFFERING * (n_equal + n_differing)
 

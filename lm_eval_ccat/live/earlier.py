@@ -305,6 +305,7 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
 
 
 def _entry(name: str, run: LoggedRun) -> Values:
+    """Return a model's entry for ``models:``, as a run's results file states it."""
     config = run.results.get("config") or {}
     entry = {key: config.get(key) for key in ("model", "model_args", "batch_size", "device")}
     return {"name": name, **{key: value for key, value in entry.items() if value is not None}}

@@ -1,8 +1,9 @@
 """Failed requests: what each means for its document and model, and when a server may be asked.
 
-Servers restart; that they limit rates is the matter of `pace`. While a model is unavailable, the
-run sends it nothing; after a pause one request probes, and an answer to it reopens the model. Only
-an outage longer than the limit closes it. Times are in seconds of any clock; the caller reads it.
+Servers restart; that they limit rates is the matter of `pace`. While a model is unavailable (an
+*outage*), the run sends it nothing; after a pause one request *probes*, and an answer to it reopens
+the model. Only an outage longer than the limit closes it: the model is set aside, which means that
+the run asks it nothing more. Times are in seconds of any clock; the caller reads it.
 """
 
 from __future__ import annotations
@@ -247,6 +248,7 @@ def _asserted(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, what it was raised from, and so on; an error that leads back ends it."""
     visited: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in visited:
@@ -394,11 +396,7 @@ class Availability:
         if self.state is State.PROBING and moment >= outage_limit:
             self.state = State.CLOSED
             return
-        pause = doubled(self.backoff, self._pauses, min(self.max_backoff, LONGEST_PROBE_PAUSE))
-        # A probe that hangs may be billed, so these become rare sooner.
-        if hung:
-            pause = doubled(self.backoff, 2 * self._hung_in_a_row, LONGEST_HUNG_PAUSE)
-        probe_due = moment + max(pause, retry_after or 0.0)
+        probe_due = moment + max(self._pause_before_probe(hung), retry_after or 0.0)
         if probe_due > outage_limit:
             # The user's limit wins over the server's wish, and the reason has to say so.
             if retry_after is not None and moment + retry_after > outage_limit:
@@ -415,6 +413,13 @@ class Availability:
             self._pauses += 1
             self._hung_in_a_row = self._hung_in_a_row + 1 if hung else 0
         self.state = State.WAITING
+
+    def _pause_before_probe(self, hung: bool) -> float:
+        """Return the seconds that the backoff asks for before the next probe."""
+        # A probe that hangs may be billed, so these become rare sooner.
+        if hung:
+            return doubled(self.backoff, 2 * self._hung_in_a_row, LONGEST_HUNG_PAUSE)
+        return doubled(self.backoff, self._pauses, min(self.max_backoff, LONGEST_PROBE_PAUSE))
 
     def give_up_probe(self, moment: float) -> None:
         """Let another request probe, as nothing can be sent with which to probe now."""

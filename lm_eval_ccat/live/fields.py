@@ -37,6 +37,7 @@ from ..scores.reading import YAML
 
 
 def _mapping(value: Any, place: OptionPlace) -> Values:
+    """Read a mapping, or ``a=b,c=d``."""
     if isinstance(value, str):
         return pairs_of(value, place)
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -239,6 +240,7 @@ def _metrics(value: Any, place: OptionPlace) -> dict[str, float]:
 
 
 def _weights(value: Any, place: OptionPlace) -> Weighting:
+    """Read one of `WEIGHTINGS`, or a weight for each task or group, as a mapping or ``a=2,b=1``."""
     must = "documents, equal, or a weight per task or group such as {a: 2, b: 1}"
     if isinstance(value, str) and "=" in value:
         parts = [part.rpartition("=") for part in value.split(",") if part.strip()]
@@ -287,6 +289,7 @@ def _prior(value: Any, place: OptionPlace) -> dict[str, list[str]]:
 
 
 def _stop(value: Any, place: OptionPlace) -> str:
+    """Read the words of a stopping rule."""
     if not isinstance(value, str):
         raise place.refuse("words such as `decided` or `top 3 or se 0.02`", value)
     errors = [part.se for part in rule_of(value).parts() if isinstance(part, TargetError)]
@@ -300,6 +303,7 @@ def _stop(value: Any, place: OptionPlace) -> str:
 
 
 def _budget(value: Any, place: OptionPlace) -> dict[str, float]:
+    """Read one of `BUDGETS` with its amount."""
     if not isinstance(value, Mapping) or len(value) != 1 or not set(value) <= set(BUDGETS):
         kinds = "{items: n}, {usd: x}, {tokens: n}, {seconds: s}"
         raise UsageError(f"`{place.path}:` must be one of {kinds}, not {value!r}")
@@ -307,6 +311,7 @@ def _budget(value: Any, place: OptionPlace) -> dict[str, float]:
 
 
 def _harness(value: Any, place: OptionPlace) -> Values:
+    """Read settings of the harness; refuse those that a ranking states elsewhere."""
     settings: Values = MAPPING.read(value, place)
     for key, remedy in NOT_OF_HARNESS.items():
         if key in settings:
@@ -318,6 +323,7 @@ def _harness(value: Any, place: OptionPlace) -> Values:
 
 
 def _generation(value: Any, place: OptionPlace) -> Values:
+    """Read settings of generation; refuse one that is nearly a known one."""
     settings: Values = MAPPING.read(value, place)
     # A server may take keys of its own, but none that is nearly one that all know.
     for key in settings.keys() - {*GENERATION_KEYS}:
@@ -328,12 +334,13 @@ def _generation(value: Any, place: OptionPlace) -> Values:
 
 
 def _fewshot_seeds(value: Any, place: OptionPlace) -> list[int]:
-    # As the harness's flag has it: one seed, or several, of which the last draws the examples.
+    """Read one seed or several, of which the last draws the examples, as the harness's flag."""
     seeds = value.split(",") if isinstance(value, str) else listed(value)
     return [whole(0).read(seed, place) for seed in seeds]
 
 
 def _folders(value: Any, place: OptionPlace) -> list[str]:
+    """Read a folder or several, each looked up beside the configuration first."""
     paths = listed(value)
     if any(not isinstance(path, str) for path in paths):
         raise place.refuse("a folder or several", value)

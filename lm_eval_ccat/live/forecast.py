@@ -1,4 +1,9 @@
-"""`plan`: what a ranking takes and what its items can show, before anything is spent."""
+"""`plan`: what a ranking takes and what its items can show, before anything is spent.
+
+How many items a ranking takes depends on who chooses them. Each *way* of choosing has a name, by
+which results are kept: "bank" (an item bank does), "random", "full" (all items are asked), and, as
+long as nobody knows how scores vary, "graded" and "right or wrong" for two kinds of scores.
+"""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ class Interrupts:
         return self
 
     def _handle(self, signal_number: int, frame: Any) -> None:
+        """Note a signal; interrupt the run at once, at its next `heed`, or not while `held`."""
         # Noted in any case: Python ignores what is raised during garbage collection.
         first, self._signalled = not self._signalled, True
         if signal_number not in (signal.SIGINT, signal.SIGTERM):

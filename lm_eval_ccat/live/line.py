@@ -5,6 +5,10 @@ answer that arrives early waits for those before it. After each answer the Ranke
 until the window of every model is full or the Ranker wants nothing. So the asks depend on the seed,
 the windows and the earlier answers alone: not on slots, latencies, rate limits or retries.
 
+An ask is *untold* until the Ranker has its answer; the *window* of a model is how many of its asks
+may be untold. A model that is *set aside* is asked nothing more: for good, or while its server is
+*away*. One that was away is *taken up* when it answers again: the Ranker may ask it once more.
+
 A line uses no clock, thread or network. A sender takes asks with `next`, returns answers with
 `arrive`, and reports models that are away and the end of the time; every call leaves the journal,
 the Ranker and the line in step.

@@ -74,6 +74,7 @@ class _Trial:
 
     @property
     def accepted(self) -> int:
+        """Requests that were not refused."""
         return max(self.requests - self.refusals, 0)
 
     def evidence_of_lots(self, faster: _Trial) -> float:
@@ -132,6 +133,7 @@ class _Lots:
         return self._for_limit + in_flight > ENOUGH_AGAINST_LOTS
 
     def _log_odds(self, refused: bool) -> float:
+        """Return by how much one request, refused or answered, speaks for a limit."""
         share = min(self.refusals / self.requests, self.largest)
         beyond_limit = 0.5 + 0.5 * share
         return math.log(beyond_limit / share if refused else (1.0 - beyond_limit) / (1.0 - share))
@@ -271,10 +273,10 @@ class RateLimit:
         self._longest_pause = max(self._longest_pause, pause)
         # The first one may be of many requests that went out together: those that are in flight, or
         # were answered, and are not refused as well, are what the server takes.
-        self._until_first_refusal = (
-            _Taken(self._accepted, self._seconds(moment)) if self._refusal is None else None
-        )
-        if self._until_first_refusal is None:
+        self._until_first_refusal = None
+        if self._refusal is None:
+            self._until_first_refusal = _Taken(self._accepted, self._seconds(moment))
+        else:
             self._lower_rate(moment)
         self._growth, self._doubling = FASTEST, DOUBLING
         if self._is_measured:

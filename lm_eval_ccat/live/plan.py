@@ -240,12 +240,11 @@ class Plan:
         The outcomes of a task share the task's weight in proportion to their own weights. Without
         weights of tasks, a task counts by its number of items.
         """
-        sizes = {task: float(outcome.bank.n_items) for task, outcome in self.outcomes.items()}
+        weight_of_task = self.weights or _sizes(self.outcomes_by_task)
         weights = {}
         for task, outcomes in self.outcomes_by_task.items():
-            share = (self.weights or sizes)[task] / sum(
-                outcome.weight for outcome in outcomes.values()
-            )
+            total = sum(outcome.weight for outcome in outcomes.values())
+            share = weight_of_task[task] / total
             weights[task] = {name: share * outcome.weight for name, outcome in outcomes.items()}
         return weights
 
@@ -439,14 +438,13 @@ def plan_of_banks(spec: Spec) -> Plan | None:
         if any(metric_bank.tokens is None for metric_bank in banks.values()):
             return None
         outcomes_by_task[task] = outcomes_of_banks(bank, spec.metrics, task, only_task=False)
-    sizes = {
-        task: float(leading(outcomes).bank.n_items) for task, outcomes in outcomes_by_task.items()
-    }
+    sizes = _sizes(outcomes_by_task)
     weights = task_weights(spec.weights, sizes, {}) if len(tasks) > 1 else {}
     return plan_of(replace(spec, tasks=tuple(tasks)), outcomes_by_task, {}, weights=weights)
 
 
 def _borrowed(donors: Donors, spec: Spec, tasks: list[str]) -> ItemBank:
+    """Return the bank of a run's task that is made of scores of other tasks (`borrow:`)."""
     if len(tasks) > 1 or len(spec.metrics) > 1:
         raise UsageError(
             "`bank:` with `borrow:` takes one task and one metric: make a bank for each with "
@@ -476,9 +474,6 @@ def _weights(
     """
     if len(outcomes_by_task) == 1:
         return {}, {}
-    sizes = {
-        task: float(leading(outcomes).bank.n_items) for task, outcomes in outcomes_by_task.items()
-    }
     weights_by_group = {
         name: own_weights(group, outcomes_by_task) for name, group in groups.items()
     }
@@ -488,7 +483,13 @@ def _weights(
         for name, weights in weights_by_group.items()
         if 1 < len(weights) < len(outcomes_by_task)
     }
-    return task_weights(spec.weights, sizes, weights_by_group), reported_groups
+    return task_weights(spec.weights, _sizes(outcomes_by_task), weights_by_group), reported_groups
+
+
+def _sizes(outcomes_by_task: Mapping[str, Mapping[str, Outcome]]) -> dict[str, float]:
+    """Return how many items each task has, by the bank of its leading outcome."""
+    leaders = {task: leading(outcomes) for task, outcomes in outcomes_by_task.items()}
+    return {task: float(outcome.bank.n_items) for task, outcome in leaders.items()}
 
 
 def plan_of(

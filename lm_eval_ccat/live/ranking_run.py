@@ -183,6 +183,7 @@ def _forecast(
     on_progress: Callable[[int, int], None] | None,
     bank_plan: Plan | None = None,
 ) -> ForecastContent:
+    """Return the `forecast` of a ranking by its documents, or by its banks alone (`bank_plan`)."""
     if bank_plan is not None:
         observer.note(
             "The bank alone tells items and tokens: no document was loaded, and none was compared."

@@ -211,6 +211,7 @@ class RayModel(HarnessModel):
         return bool(placement_group_table(self._place)["state"] == "CREATED")
 
     def _start(self) -> None:
+        """Start the actor, in the place that is reserved for it, and let it load the model."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 

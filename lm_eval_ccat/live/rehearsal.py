@@ -102,6 +102,7 @@ def _total(ranking: Played) -> int:
 
 
 def _spread(values: Sequence[float]) -> SpreadContent:
+    """Return the mean of what rankings took, and its 10 and 90% points."""
     # Between other points of so few rankings the next one lies in two of three cases.
     low, high = (float(point) for point in np.quantile(values, QUANTILES, method="weibull"))
     return {"expected": float(np.mean(values)), "low": low, "high": high}

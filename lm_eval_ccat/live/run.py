@@ -1,4 +1,9 @@
-"""`Run`: one run, from its options to its `Result`."""
+"""`Run`: one run, from its options to its `Result`.
+
+A run is *resumed* if its directory holds a journal of it: then it may go on with options that have
+changed, and models that were *set aside* (asked nothing more, as their servers failed) are *taken
+up* again, so that the ranking may ask them.
+"""
 
 from __future__ import annotations
 
@@ -154,6 +159,7 @@ class Run:
             raise RunError(self._cannot_resume(error.difference)) from None
 
     def _cannot_resume(self, difference: str) -> str:
+        """Return the error of a run whose prompts are not those that it began with."""
         assert self.directory is not None
         return (
             f"cannot resume {self.directory.path}: {difference}. Restore the prompts, or start a "
@@ -543,6 +549,7 @@ class Run:
 
 
 def _counts_in_words(counts: Mapping[str, int]) -> str:
+    """Say how many of each model there are, as in "3 of a, 12 of b"; "" if there are none."""
     return ", ".join(f"{count} of {name}" for name, count in counts.items() if count)
 
 

@@ -327,6 +327,7 @@ def _logged_by(run: LoggedRun) -> LoggedDocuments:
 
 @lru_cache(maxsize=64)  # every metric of a task has the same targets
 def _documents_of(samples: Path, modified: int) -> LoggedDocuments:
+    """Return the documents of a sample file; by `modified` the cache knows a file written anew."""
     texts: dict[Any, str | None] = {}
     targets: dict[Any, str | None] = {}
     generation: Mapping[str, object] = {}

@@ -3,6 +3,11 @@
 One thread drives everything (see `Run.ask`): it sends the asks of the line, collects the results,
 passes them to the line and checks the clock. Calls to models run in threads of their own, which
 only return an answer or an error; the model's `Channel` decides what follows from it.
+
+The *line* has the asks in the order in which their answers take effect, so its *head*, the first
+without an answer, holds up all others. Models that do not all fit, into memory or on the nodes of a
+cluster, *take turns*: each is loaded once it gets a *place* that another has left. A model that is
+*set aside* is asked nothing more, for good or while its server is *away*.
 """
 
 from __future__ import annotations

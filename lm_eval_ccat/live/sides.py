@@ -293,11 +293,13 @@ class _ModelScores(NamedTuple):
 
     @classmethod
     def of(cls, table: ScoreTable, model: str) -> _ModelScores:
+        """Return the scores that a table has of a model."""
         raw = table.select([model]).raw
         return cls(model, raw[np.isfinite(raw)])
 
     @property
     def top(self) -> float:
+        """The highest score."""
         return float(self.scores.max())
 
 
@@ -347,10 +349,12 @@ def require_comparable_intervals(first_run: StoredRanking, second_run: StoredRan
 
 
 def _name_of(side: ScoreTable | StoredRanking) -> str:
+    """Return what messages call a side: its file, or the first models of its table."""
     return side.source if isinstance(side, StoredRanking) else ", ".join(side.models[:3])
 
 
 def _content(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file; {} if it holds none."""
     with suppress(RunError):
         return read_object(path)
     return {}

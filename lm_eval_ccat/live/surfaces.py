@@ -116,7 +116,7 @@ def starter(spec: Spec) -> str:
 
 
 def _yaml(value: Any) -> str:
-    # Written as 2, not 2.0.
+    """Return a value as YAML, with whole numbers as such: 2, not 2.0."""
     plain = json.loads(
         json.dumps(value, default=str), parse_float=lambda text: number_of(text.removesuffix(".0"))
     )
@@ -124,6 +124,7 @@ def _yaml(value: Any) -> str:
 
 
 def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
+    """Return a text's lines as comments, a single line wrapped; unless `commented` as they are."""
     if not commented:
         return text.rstrip().split("\n")
     wrap = textwrap.wrap(text, 96 - len(indent)) if "\n" not in text else text.rstrip().split("\n")

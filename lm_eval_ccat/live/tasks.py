@@ -37,10 +37,8 @@ def tasks_and_folders(spec: Spec) -> tuple[list[str], list[str]]:
         existing(folder, "folder of tasks")
     names = []
     for name in spec.tasks:
-        folder = Path(name).absolute().parent
-        if (group := _group_in(Path(name))) and folder not in map(
-            Path.absolute, map(Path, folders)
-        ):
+        group, folder = _group_in(Path(name)), Path(name).absolute().parent
+        if group and folder not in [Path(searched).absolute() for searched in folders]:
             folders.append(str(folder))
         names.append(group or _file_of(name, folders))
     if all(Path(name).suffix in YAML for name in names):
@@ -195,11 +193,11 @@ def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:
 
 def _is_drawn(settings: Mapping[str, Any], model_type: str | None, lm: Any) -> bool:
     """Whether a task's settings sample, as they are sent to a model type, or else to a model."""
-    if (
-        internals.sends_temperature_alone(model_type)
-        if model_type
-        else internals.is_api(type(internals.unwrapped(lm)))
-    ):
+    if model_type:
+        temperature_alone = internals.sends_temperature_alone(model_type)
+    else:
+        temperature_alone = internals.is_api(type(internals.unwrapped(lm)))
+    if temperature_alone:
         settings = {key: value for key, value in settings.items() if key != "do_sample"}
     return sampling(settings).is_sampled
 

@@ -204,6 +204,7 @@ def sends_temperature_alone(name: str) -> bool:
 
 
 def _model_class(name: str) -> Any:
+    """Return the class of a registered model type."""
     # The harness registers its own types only while no others are registered.
     import_module("lm_eval.models")
     return resolve("lm_eval.api.registry:get_model")(name)
@@ -415,6 +416,7 @@ def store(requests: Sequence[Any], answers: Sequence[Any]) -> None:
 
 
 def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
+    """Return a model's answers to requests of a type, in smaller batches if memory runs out."""
     method = getattr(lm, kind)
     # Progress bars for a few documents at a time are useless.
     quiet = "disable_tqdm" in inspect.signature(method).parameters

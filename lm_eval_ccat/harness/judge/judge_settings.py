@@ -64,6 +64,7 @@ def _as_written(low: float = 0.0, high: float = math.inf) -> Kind:
 
 
 def _pattern(value: Any, place: OptionPlace) -> str:
+    """Read a regular expression with one group."""
     try:
         groups = re.compile(TEXT.read(value, place)).groups
     except re.error as error:

@@ -232,6 +232,7 @@ class Rater:
         ]
 
     def _keep(self, key: str, reply: str) -> None:
+        """Keep a reply for equal questions of this run, and of later ones in the cache's file."""
         settings = self._settings
         with self._lock:
             self._replies[key] = reply
@@ -276,6 +277,7 @@ class Rater:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _messages(self, fields: Mapping[str, str]) -> Messages:
+        """Return the question to the judge: its prompt with the fields of an answer filled in."""
         # A mark that the answer cannot know, so that no answer can forge the end of its block.
         mark, filled = secrets.token_hex(8), dict(fields)
         names = self._prompt.pattern.findall(self._prompt.template)
@@ -312,6 +314,7 @@ class Rater:
             return list(pool.map(self._over_http, conversations))
 
     def _requests(self, conversations: Sequence[Messages]) -> list[Any]:
+        """Return the harness's request for each conversation."""
         settings = self._settings
         if settings.base_url is not None or settings.apply_chat_template:
             prompts = [self._lm.apply_chat_template(messages) for messages in conversations]
@@ -329,6 +332,7 @@ class Rater:
         return internals.requests_for(prompts, sampling)
 
     def _generate(self, conversations: Sequence[Messages]) -> list[Reply | HarnessError]:
+        """Return the replies of a judge that this process runs."""
         requests = self._requests(conversations)
         internals.send(self._lm, requests)
         count = internals.token_counter(self._lm) or estimate_tokens
@@ -377,6 +381,7 @@ class Rater:
                 attempt += 1
 
     def _body(self, payload: Mapping[str, Any]) -> dict[str, object]:
+        """Return what is sent to a judge's server, with those settings alone that it takes."""
         settings, body = self._settings, dict(payload)
         if settings.temperature is None or "temperature" in self._untaken:
             body.pop("temperature", None)
