@@ -252,7 +252,8 @@ def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
 
 
 def _abilities(bank: ItemBank) -> dict[str, float]:
-    """Return the abilities of a bank's models, in logits of their mean scores."""
+    """Return the abilities of a bank's models: logits of mean scores, if its method has these."""
+    # Reading a bank does not check its report.
     return {
         str(model): float(ability)
         for model, ability in _report(bank, "abilities").items()

@@ -144,11 +144,14 @@ def model_cells(
 
 
 def number_format(content: RankingContent) -> Callable[[float], str]:
-    """Return a function that formats values with decimals to match the median standard error."""
-    # Full results have next to no error, and would ask for decimals that no estimate has.
-    asked = [model for model in content["models"].values() if model["n_items"]] or content[
-        "models"
-    ].values()
+    """Return a function that formats values with decimals to match the median standard error.
+
+    They show two digits of it. It is that of the models asked; where none was, of all.
+    """
+    models = content["models"].values()
+    # A known model was asked nothing. Its error, next to none, would need decimals that no estimate
+    # of the others has.
+    asked = [model for model in models if model["n_items"]] or models
     decimals = decimals_for(median([model.get("standard_error", 0.0) for model in asked] or [0.0]))
     return lambda value: rounded(value, decimals)
 

@@ -336,9 +336,9 @@ def compare_scores(
 ) -> Difference:
     """Compare two models, in a single look, on documents that both have scores on.
 
-    Differences that rounding alone tells apart count as equal. If all are equal, half an imagined
-    document without a difference adds their variance. Kinds of documents that are too rare to be
-    among these may favour the other model: the interval allows for them
+    Differences that differ by no more than rounding count as equal. If all are equal, their
+    variance is what half an imagined document with a difference of 0 would add. The interval also
+    allows for kinds of documents that are too rare to be among these and may favour the other model
     (`_PairError.of_documents`).
 
     Parameters
@@ -378,10 +378,11 @@ def compare_scores(
     n, differences = len(baseline), _DocumentDifferences.of(baseline, candidate)
     of_cluster = Clusters.of(np.arange(n) if clusters is None else clusters)
     answers = None if repeats is None else int(repeats.answers[0])
-    # Where these documents were asked again, only answers could have come out otherwise.
+    # With repeats on these very documents the answers are a sample, and the documents are not.
     if repeats is not None and these_items and not exact and repeats.answers[0] > n:
         question, error, repeated_answers = BENCHMARK, _PairError.of_answers(repeats), answers
     else:
+        # With fewer clusters than this the error is infinite.
         fewest = 0.0 if clusters is None else fewest_clusters(confidence)
         error = _PairError.of_documents(differences, of_cluster, fewest)
         question, repeated_answers = POPULATION, None
@@ -396,6 +397,7 @@ def compare_scores(
         zero_count=error.zero_count,
         rare_loss=error.rare_loss,
     )
+    # Repeated answers come in passes over the documents, which have a boundary of their own.
     looks = Looks(single_look=True, pass_length=0 if repeated_answers is None else n)
     verdicts = Verdicts(
         belief, looks.after(belief, 1.0 - confidence), ("baseline", "candidate"), confidence

@@ -44,7 +44,7 @@ class Lead(NamedTuple):
 
     @property
     def no_difference(self) -> str:
-        """Say that no difference is seen, with the ends of the interval; "" if there is one.
+        """Say that the difference prints as 0, with the ends of the interval; "" if it does not.
 
         Examples
         --------

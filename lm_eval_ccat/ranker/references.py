@@ -165,17 +165,17 @@ def refuse_known(known: Iterable[str], new: Iterable[str]) -> None:
 def means_of_known(
     table: ScoreTable, bank: ItemBank, population: bool = False, *, sampled: bool = False
 ) -> dict[str, KnownMean]:
-    """Return the mean score of each model that has a score on an item kept; leave out others.
+    """Return the mean score of each model with a score on an item that the calibration kept.
 
     Parameters
     ----------
     table : ScoreTable
     bank : ItemBank
     population, sampled : bool, optional
-        Whether the items are a sample of a population, and whether answers are sampled. In either
-        case even a mean over all items has an error. If a model has several sampled answers to each
-        item, its error is estimated from the noise within items, else from the spread of all its
-        scores.
+        Whether the items are a sample of a population, and whether answers are sampled. If one is
+        true, even a mean over all items has an error: that of a population by the spread of the
+        scores; that of sampled answers by the noise within items, or by the spread of the scores if
+        that is smaller or an item has a single answer.
 
     Raises
     ------
@@ -196,12 +196,12 @@ def means_of_known(
     names = [table.models[model] for model in np.flatnonzero(has_score)]
     scores = scores[has_score]
     scored, n = np.isfinite(scores), np.isfinite(scores).sum(axis=1)
-    # The variance of a mean of so many scores, and of one over a part of the items drawn at random.
+    # The error of a population's mean, and of the mean over the bank's items: 0 with all scores.
     variance = _variance_of_scores(scores) / n
     variance_of_part = variance * (1.0 - n / bank.n_items)
-    # Neither a larger population nor single draws of scores are known in full by all items.
+    # Sampled answers leave their noise even where every item has a score. It is infinite, and the
+    # spread of scores counts instead, if an item has a single answer.
     if sampled and not population:
-        # The noise is infinite where no item has two answers: then the spread of scores counts.
         noise = [_noise_of_mean(table.select([name]).scores[:, columns]) for name in names]
         variance = np.minimum(variance, variance_of_part + noise)
     elif not population:

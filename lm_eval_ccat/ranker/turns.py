@@ -32,6 +32,8 @@ _SOON = 0.5
 WARMUP = 10
 #: The same of several tasks together.
 WARMUP_OF_ALL = 15
+#: Number that keeps the draws of `Turns.item` independent of others with their seed.
+_EXPOSURE_STREAM = 0xE4905
 
 
 def warmup_per_task(n_tasks: int, warmup: int = WARMUP) -> int:
@@ -366,7 +368,7 @@ class Turns:
     def item(self, turn: Turn) -> Choice:
         """Return the item that a model gets next."""
         choices = self._next(turn, self.exposure)
-        # An item that the policy drew at random is not drawn again.
+        # An item that the policy drew at random, with a probability, is not drawn again.
         if len(choices) == 1 or choices[0].probability is not None:
             return choices[0]
         # The "randomesque" rule of computerized adaptive testing: drawing among the K most
@@ -374,7 +376,7 @@ class Turns:
         # asks the same first items of everyone, and a model that learns those gains rank.
         task = self.accounts.contents.task_at(choices[0].item)
         n_asked = int(self.accounts.asked[turn.model, task])
-        rng = np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])
+        rng = np.random.default_rng([self.seed, _EXPOSURE_STREAM, turn.model, n_asked])
         return choices[int(rng.integers(len(choices)))]
 
     def _next(self, turn: Turn, k: int = 1) -> list[Choice]:

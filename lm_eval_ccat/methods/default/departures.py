@@ -104,7 +104,7 @@ class Departures:
         return positive_definite(M, max(single.tolist()))
 
     def doubted(self) -> Departures:
-        """Return a prior at least as wide as that of a bank about which nothing was measured."""
+        """Return the prior widened to at least `VAGUE`, for models asked unlike the bank's."""
         return replace(
             self,
             single=np.maximum(self.single, VAGUE.single),

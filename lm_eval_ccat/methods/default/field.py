@@ -609,10 +609,9 @@ class Field:
         price : ndarray of shape (n_items,), optional
             What the model's answer to each item costs; default alike.
         k : int, optional
-            Most candidates, best first. An item that is drawn, or that is in the sequence already,
-            comes alone.
+            Most candidates, best first. A drawn item comes alone, as does one of the sequence.
         pending : sequence of int, optional
-            Items of `a` in flight; those that `asked` recorded need not be among them.
+            Items of `a` in flight; it may leave out those that `asked` recorded.
         """
         member, sequence = self.members[a], self.sequence
         # A model that lags gets the next item of the sequence, which others were asked already:
@@ -620,10 +619,12 @@ class Field:
         item = self._next_shared(member, available)
         if item is not None:
             return NextItems([item], sequence.draws[item].probability)
-        # A draw is made among all items left or not at all, never among those that fit a budget.
+        # The probabilities of a draw count all items left. So no item is drawn while a budget, say,
+        # keeps the model from one of these that it was not asked yet.
         withheld = np.count_nonzero(sequence.left & ~available & member.unasked)
         may_draw = self._draws and not withheld and np.count_nonzero(sequence.left)
         move = self._next_move() if may_draw else Move.CHOOSE
+        # `Move.WHICHEVER_TELLS_MORE` becomes a draw if that tells more than the best choice.
         if move is not Move.DRAW:
             items = self._most_telling(a, available, k, price, pending)
             if move is Move.CHOOSE or not self._draw_tells_more(items[0]):

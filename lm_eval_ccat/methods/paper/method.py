@@ -285,8 +285,9 @@ class PaperPolicy(Policy):
         self._learned_since.add(model)
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Return the belief about abilities; its errors are for a population in either case."""
-        for model in self._learned_since:  # of hundreds of models an answer moves one
+        """Return the belief about abilities; for either question its errors are a population's."""
+        # Answers since the last belief moved few of perhaps hundreds of models.
+        for model in self._learned_since:
             test = self.tests[model]
             self._figures[model] = (
                 test.ability,
@@ -298,7 +299,11 @@ class PaperPolicy(Policy):
         self._learned_since.clear()
         ability, error, n, score, slope = self._figures.T.copy()
         df, pair_error = np.inf, None
-        n_items = math.inf if self._sampled else float(self._bank.n_items)
+        # All items make a model known in full only if the question is about these, and answers are
+        # not sampled.
+        in_full = question == BENCHMARK and not self._sampled
+        n_items = float(self._bank.n_items) if in_full else math.inf
+        # Errors of models, and of differences, are wider where every answer is followed by a look.
         if self._misfit is not None:
             df, (error, pair_error) = self._misfit.df, self._misfit.widened(error, n)
         return Belief.independent(

@@ -55,6 +55,17 @@ def test_a_bank_without_the_record_takes_scores_as_given():
     assert abilities(bank, score_range=(0.0, 1.0)) == abilities(plain)
 
 
+def test_no_number_of_items_is_all_of_a_population():
+    """A score of 0 still to come lowers a mean over a population after every item of the bank."""
+    policy = PaperPolicy(calibrate(made(scores()), "paper"), 1)
+    for item in range(40):
+        policy.told(0, item, 0.5)
+    assert policy.belief("benchmark").zero_loss[0, 0] == 0.0
+    belief = policy.belief("population")
+    slope = 0.25  # of a score of 1/2 in the ability
+    assert belief.zero_loss[0, 0] == pytest.approx(belief.estimate[0] / slope / 40, rel=0.5)
+
+
 @pytest.mark.long
 def test_a_known_model_stands_where_a_test_of_every_item_ends():
     values = 0.6 + 0.2 * scores()
