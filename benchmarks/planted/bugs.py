@@ -3111,8 +3111,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "decimals follow models that nobody asked",
         "lm_eval_ccat/ranker/columns",
-        'if model["n_items"]] or content[',
-        "if True] or content[",
+        'if model["n_items"]] or models',
+        "if True] or models",
         ("tests/report/test_tables.py",),
     ),
     Bug(

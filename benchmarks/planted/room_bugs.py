@@ -2067,8 +2067,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ranker/turns": (
         (
             "models share one draw of exposure",
-            "np.random.default_rng([self.seed, 0xE4905, turn.model, n_asked])",
-            "np.random.default_rng([self.seed, 0xE4905, n_asked])",
+            "np.random.default_rng([self.seed, _EXPOSURE_STREAM, turn.model, n_asked])",
+            "np.random.default_rng([self.seed, _EXPOSURE_STREAM, n_asked])",
         ),
     ),
     "ranker/ranker": (
