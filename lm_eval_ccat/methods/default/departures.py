@@ -41,7 +41,7 @@ FIRST = 10
 #: Share of draws with a bank of many models, found by replays: models unlike all of the bank, which
 #: draws are meant to find, are rare then.
 SHARE_OF_MANY = 0.2
-PRIOR_DF = 4.0  # the usual value of a variance counts as so many models
+PRIOR_DF = 4.0  # a variance fitted to left-out models counts its usual value as so many more
 TAIL_DF = 5.0  # of the distribution of departures
 SCALES = 4.0 ** np.arange(-1.0, 5.0)
 _SCALE_COLUMN = SCALES[:, None]
@@ -67,11 +67,13 @@ class Departures:
     centre : float
         Mean score of the calibration models.
     noise, floor : float
-        A residual on an item has the variance ``noise`` times the response model's, plus ``floor``.
+        A residual (score less expected score) on an item has the variance ``noise`` times the
+        response model's, plus ``floor``.
     rho : float
         Correlation of two models' residuals on one item.
     inflation, inflation_of_pairs : float
-        Ratio of squared errors to stated variances of the whole procedure.
+        Factor, at least 1 as fitted, on the variances of estimates and of their differences: by how
+        much squared errors exceeded these in replays.
     df : float
         Degrees of freedom of these variances.
     """
@@ -87,7 +89,7 @@ class Departures:
     df: float = PRIOR_DF
 
     def prior(self, v: Floats, misfit: Floats, t: Floats, level: Floats) -> Floats:
-        """Return ``M``; shape (n_models, n_models).
+        """Return ``M``, the covariance of departures before any draw; shape (n_models, n_models).
 
         Parameters
         ----------
@@ -209,7 +211,8 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
         Mean residual of each model's draws.
     """
     with_drawn, prior, residual = M, M, rbar
-    # Models without draws learn of their departure from models that are alike, and tell nothing.
+    # Only models with draws measure departures. The others learn from them as far as they are
+    # alike, by the columns of ``M``.
     if max(T.diagonal().tolist()) >= UNKNOWN:
         drawn = np.flatnonzero(T.diagonal() < UNKNOWN)
         if not len(drawn):
@@ -217,18 +220,21 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
             return np.zeros(len(M)), M * (weights.dot(SCALES) / weights.sum())
         block = drawn[:, None], drawn
         T, prior, with_drawn, residual = T[block], M[block], M[:, drawn], rbar[drawn]
-    # With V' M V = 1 and eigenvalues on the diagonal of V' T V, that of V' (s M + T) V holds s more
-    # than these: one eigenproblem serves all scales.
+    # For V with V' M V = 1 and V' T V = diag(eigenvalues), V' (s M + T) V = diag(s + eigenvalues):
+    # one eigenproblem serves all scales s.
     eigenvalues, V, failed = dsygvd(T, prior)
     if failed:
         raise np.linalg.LinAlgError("the prior of departures is not positive definite")
     axes, along = with_drawn.dot(V), residual.dot(V)
+    # How likely each scale makes the residuals: minus half the log determinant and the squares.
     total = _SCALE_COLUMN + np.maximum(eigenvalues, 0.0)
     deviance = np.log(total)
     deviance += along * along / total
     log_weights = _SCALE_PRIOR - 0.5 * np.add.reduce(deviance, 1)
     weights = np.exp(log_weights - max(log_weights.tolist()))
     weights /= sum(weights.tolist())
+    # At each scale the mean is M V (s / (s + eigenvalues)) V' rbar. The covariance is that within
+    # scales, averaged, and that of these means.
     gain = _SCALE_COLUMN / total
     scaled = weights * SCALES
     means = (gain * along).dot(axes.T)
@@ -299,7 +305,7 @@ def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> 
 
     With `many` calibration models, ``m`` and ``g`` are 0, because departures then shrink as more
     items are seen. ``c`` is at least `LEAST_SCALE`, because it depends on a few odd models, which a
-    sample may lack. Models beyond all of the bank still have their level.
+    sample may lack. The ``level`` still widens the prior of a model beyond all of the bank.
 
     Parameters
     ----------

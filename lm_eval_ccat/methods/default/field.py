@@ -36,17 +36,18 @@ from .departures import (
 )
 from .member import NU0, Member, solved
 
-#: Least share of draws after the first items, found by replays: long tests end as samples. Beyond
-#: it an item is drawn where a draw tells more than the best choice.
+#: Least share of draws among the items after the first `FIRST`, found by replays. A further item is
+#: drawn if a draw tells more than the best choice, so long tests end as samples.
 SHARE = 0.5
 #: Part of a draw's chance that is the same for all items: no score then counts more than twice what
 #: it would in a simple random sample, however wrong the bank is about residuals. Replays of real
 #: tables: errors of models better than the bank fall by a fifth to a third, others stay.
 EVEN = 0.5
-#: Mean distance from the middle of the bank's range, 1 at its edge, from which on draws take over.
+#: Mean distance of the models from the middle of the bank's range, 1 at its edge, from which on the
+#: share of draws rises above `SHARE`, to all items at the edge.
 EDGE = 0.8
-#: Squared errors of single models by draws alone, beside what the bank and draws state of these:
-#: .9 to 1.1 in replays of four of five banks.
+#: Factor on the variance of a single model by draws alone: in replays of four of five banks,
+#: squared errors were .9 to 1.1 of the stated variances.
 EXCESS_ALONE = 1.1
 _LEAST_WEIGHT = 0.05  # of a pair whose order is clear
 #: Row of another model that each row of `Joint` is multiplied by: ``y^3`` by ``y`` and the reverse.
@@ -143,8 +144,9 @@ class ItemSequence:
     def weight(self, size: Floats) -> float:
         """Return the weight of a draw made now: one over the variance of its estimate.
 
-        Sizes count beside their mean, by how uneven they are and not by how large: the residuals of
-        all draws are of the same models, however well the bank knew these by then.
+        With the sizes ``s`` of the ``n`` items left, over their mean, it is
+        ``1 / (n^2 - sum s^2)``. How large sizes are does not count: they shrink as the bank gets to
+        know the models, but all draws measure residuals of these same models.
         """
         left = size[self.left]
         n, relative = len(left), left / max(float(left.mean()), 1e-150)
@@ -220,7 +222,7 @@ class Moments(ModelValues):
     def slope_and_share(
         self, departures: Departures, variance: Floats, n_items: int
     ) -> tuple[Floats, Floats]:
-        """Return the slope of each estimate in the ability, and its share of the variance.
+        """Return how each estimate depends on the ability.
 
         Parameters
         ----------
@@ -232,11 +234,13 @@ class Moments(ModelValues):
         Returns
         -------
         slope, share : ndarray of shape (n_models,)
+            Change of the estimate per unit of ability, and the part of its variance that the
+            ability explains, 0 to 1.
         """
         share_left, before = self.n_left / n_items, self.prior.diagonal()
         factor = np.maximum(departures.inflation * share_left * share_left, 1e-300)
         noise = self.item_covariance.diagonal() / np.maximum(self.n_left, 1.0)
-        # What draws leave of the departures, and what of these the ability explains.
+        # The variance that draws leave of each departure, and what of it the ability explains.
         after = clipped(variance / factor - noise, 0.0, before)
         by_ability = departures.single[0] * self.open_variance * self.misfit * self.level
         explained = np.minimum(by_ability / before, 1.0)
@@ -244,13 +248,13 @@ class Moments(ModelValues):
         return self.slope * after / before, clipped(share, 0.0, 1.0)
 
     def result(self, departures: Departures, n_items: float) -> Belief:
-        """Return the belief whose usual difference has the smaller variance.
+        """Return the more certain one of two beliefs.
 
-        One combines the bank's prior with the draws; its variances are inflated by as much as
-        replays found them too small, up to twice. The other rests on the draws alone, as a ranking
-        without a bank does. A bank that tells little thus costs no more than the items that were
-        chosen with it. Variances are those of Student's distribution, which few draws widen. The
-        rule looks at variances alone, so that it favours no model.
+        The first combines the bank's prior with the draws; its variances are inflated by as much as
+        replays found them too small. The second rests on the draws alone, as a ranking without a
+        bank does. A bank that tells little thus costs no more than the items that were chosen with
+        it. `_usual_variance` says which is more certain: it looks at variances alone, so that it
+        favours no model.
         """
         return min(self._beliefs(departures, n_items), key=_usual_variance)
 
@@ -296,7 +300,8 @@ class Moments(ModelValues):
         single = variance.diagonal() * departures.inflation
         variance *= departures.inflation_of_pairs
         set_diagonal(variance, single)
-        # Of a variance the bank tells one part and the draws the other: so do degrees of freedom.
+        # The bank tells the part `bank` of a variance, and draws tell the others. Satterthwaite's
+        # degrees of freedom are 1 / df = bank^2 / df of the bank + (1 - bank)^2 / df of the draws.
         bank = clipped(after / before, 0.0, 1.0)
         draws = (1.0 - bank) ** 2 / (NU0 + self.df_of_draws)
         df = 1.0 / (bank**2 / departures.df + draws)
@@ -323,9 +328,10 @@ def _mean(of_models: Floats) -> float:
 
 
 def _usual_variance(belief: Belief) -> float:
-    """Return the mean variance of a difference, or of a single model, by Student's distribution.
+    """Return the mean variance of all differences, of a single model that of its estimate.
 
-    Infinite if it is for one of them, with two degrees of freedom or fewer.
+    They are variances of Student's distribution, ``df / (df - 2)`` times the belief's, which few
+    draws widen. The mean is infinite if any has two degrees of freedom or fewer.
     """
     differ = ~np.eye(len(belief.df), dtype=bool) if len(belief.df) > 1 else np.True_
     variance, df = belief.variance[differ], belief.df[differ]
@@ -388,6 +394,7 @@ class Joint:
 
     def add_draw(self, item: int) -> None:
         """Record that an item was drawn for some model."""
+        # Another model had this draw already.
         if self._columns[item] >= 0:
             return
         self._columns[item] = self._n_columns
@@ -396,7 +403,7 @@ class Joint:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, member: Member, departures: Departures) -> None:
-        """Take over what the scores of model `a` say now, whose draws were all added."""
+        """Store what the scores of model `a` say now; `add_draw` was told of all its draws."""
         member.refresh(departures)
         posterior, floor = member.posterior, departures.floor * member.level
         residual_variance = departures.noise * member.unseen_noise + floor
@@ -418,7 +425,7 @@ class Joint:
         self._sums[:, a] = self._sums[:, :, a] = self._products(a)
 
     def _put_draws(self, a: int, member: Member, expected_variance: Floats) -> None:
-        """Take over the draws of model `a`; the letters are those of `Products`."""
+        """Store the draws of model `a` in its rows; the letters are those of `Products`."""
         c, e, s = member.draw_weights, member.draw_residuals, np.sqrt(expected_variance)
         rows = np.empty((len(self._rows), len(c)))
         y, square = np.multiply(c, e, out=rows[0]), rows[3]
@@ -447,7 +454,10 @@ class Joint:
 
             ``2 (sum y^2)^2 / (sum y^4 - (sum y^2)^2 / q)``
 
-        Nine if two 0/1 models differ on four of fifty draws. On the diagonal, ``y`` is ``c e``.
+        Nine if two 0/1 models differ on four of fifty draws. On the diagonal, ``y`` is ``c e``. The
+        powers of a difference are sums of `Products`:
+
+            ``(y_a - y_b)^4 = y_a^4 + y_b^4 + 6 y_a^2 y_b^2 - 4 (y_a^3 y_b + y_a y_b^3)``
         """
         covariance, fourth, cross = self.sums.mean_residual, self.sums.squares, self.sums.cubes
         alone, even = covariance.diagonal(), fourth.diagonal()
@@ -485,12 +495,13 @@ class Joint:
         n_draws, sums = values.n_draws, self.sums
         alike = np.full((len(n_draws), len(n_draws)), departures.rho)
         set_diagonal(alike, 1.0)  # a model is wholly like itself
-        # The bank's covariance of residuals counts as so many draws beside the models' own.
+        # The bank's covariance of residuals counts as `NU0` draws beside those of the models.
         total = NU0 + np.maximum(n_draws - 1.0, 0.0)
         bank, draws = np.sqrt(NU0 / total), np.sqrt(n_draws / total)
         measured, noise = draws[:, None] * draws, values.residual_sd * bank
         of_item = alike * (noise[:, None] * noise) + measured * sums.residual
         of_mean = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
+        # Before its first draw nothing is known of a model's mean residual.
         of_mean.flat[:: len(n_draws) + 1] += np.where(n_draws > 0.0, 0.0, UNKNOWN)
         prior = departures.prior(values.open_variance, values.misfit, values.estimate, values.level)
         item_variance, mean_variance = self.variances_by_draws(n_draws, values.score_variance)
@@ -563,8 +574,10 @@ class Field:
         """Record that model `a` was asked `item`; see `Policy.asked`."""
         member, sequence = self.members[a], self.sequence
         new, weight = item not in sequence.draws, 0.0
+        # A draw that another model had before keeps the weight that it had then.
         if probability is not None:
             weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item].weight
+        # A model that lags was asked this item out of turn: the sequence stays as it is.
         if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
@@ -645,6 +658,7 @@ class Field:
     def _next_shared(self, member: Member, available: Mask | None = None) -> int | None:
         """Return the first item of the sequence that a model was not asked (and may be asked)."""
         items = self.sequence.items
+        # `passed` only moves on, so that no call goes through the whole sequence again.
         while member.passed < len(items) and not member.unasked[items[member.passed]]:
             member.passed += 1
         for item in items[member.passed :]:
@@ -653,17 +667,23 @@ class Field:
         return None
 
     def _gains(self, a: int, price: Floats | None, pending: Items) -> Floats:
-        """Return how much each item tells about all models; those far behind `a` count less."""
+        """Return how much each item tells about all models, for its price; shape (n_items,).
+
+        Every model gets the items of the sequence, so the gains of all are summed. A model that was
+        asked ``n`` items, fewer than the ``n_a`` of model `a`, counts ``(n + 1) / (n_a + 1)``, and
+        not at all at a fifth or less.
+        """
         own_answers = len(self.members[a].asked) + 1
         gain = np.zeros(self.model.items.n_items)
         for b, member in enumerate(self.members):
             weight = 1.0 if b == a else min((len(member.asked) + 1) / own_answers, 1.0)
-            # Models far behind count for little, and each takes as long as any other.
+            # What counts for little takes as long to compute.
             if weight > 0.2:
-                ahead = member.pending(self.sequence.items)
+                # Items whose scores the model will have before that of the next item.
+                earlier_items = member.pending(self.sequence.items)
                 if b == a:
-                    ahead += [i for i in pending if member.unasked[i]]
-                gain += weight * member.posterior.gains(ahead)
+                    earlier_items += [i for i in pending if member.unasked[i]]
+                gain += weight * member.posterior.gains(earlier_items)
         if self._item_price and price is not None:
             low, mean = float(price.min()), float(price.mean())
             if low > 0.0 and float(price.max()) > low:  # a free item has no ratio
@@ -697,7 +717,10 @@ class Field:
     def _draw_tells_more(self, candidate: int) -> bool:
         """Return whether a draw is expected to leave less variance than a candidate.
 
-        The variance is the mean over estimates, and over differences whose sign is in doubt.
+        The variance is the mean over estimates plus half the mean over differences, which count by
+        how much their sign is in doubt. Of a covariance ``M`` of departures, ``n`` draws leave
+        ``M - M (M + S / n)^-1 M``, ``S`` being the covariance of one draw's estimates. A draw adds
+        to ``n``; the candidate, an item to choose, lowers ``M``.
         """
         moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.draw_sizes()
         noise = moments.item_covariance
@@ -725,8 +748,9 @@ class Field:
     def draw_sizes(self) -> Floats:
         """Return the sizes to which the probabilities of a draw are proportional; (n_items,).
 
-        One part is the same for all items, the other is the standard deviation of a residual over
-        all models: T. C. Hesterberg's defensive mixture (Technometrics 37, 1995).
+        With ``sd`` the expected standard deviation of a residual over all models, an item's size is
+        ``(1 - EVEN) sd + EVEN (mean sd)``: T. C. Hesterberg's defensive mixture (Technometrics 37,
+        1995).
         """
         if self._size is None:
             departures, variances = self.model.departures, np.zeros(self.model.items.n_items)

@@ -41,7 +41,7 @@ BENDS_FROM = (8, 15, 30)  # numbers of models from which curves have one, two an
 #: Number of models from which a bank shows by itself how far new ones depart from it.
 MANY = 200
 FACTORS, FACTORS_OF_MANY = 2, 8  # of the residuals, at most
-_PRIOR_DF = 10.0  # the noise of items of similar difficulty counts as so many models
+_PRIOR_DF = 10.0  # models' residuals that the usual noise of items as easy counts as
 _PRIOR_WIDTH = 1.5  # standard deviation of a new model's ability, in those of calibration
 _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
 _NARROWEST = 0.05  # logits; models closer together tell nothing about slopes
@@ -62,7 +62,14 @@ Read = Callable[[Positions], Floats]
 
 
 class SingularVectors(NamedTuple):
-    """Singular values less their noise, and the vectors of each: of models left, of items right."""
+    """Singular values less their noise, with a vector over the models and one over the items each.
+
+    Attributes
+    ----------
+    left : ndarray of shape (n_models, q)
+    size : ndarray of shape (q,)
+    right : ndarray of shape (n_items, q)
+    """
 
     left: Floats
     size: Floats
@@ -100,7 +107,7 @@ class Derivatives(NamedTuple):
     squares, total : ndarray of shape (n_models,)
         Sums over the items seen of squared residuals and of ``mu (1 - mu)``.
     hessian : ndarray of shape (n_items, p (p + 1) / 2)
-        Packed; of the data without the prior.
+        That of the scores, without the prior; packed.
     gradient : ndarray of shape (n_items, p)
     """
 
@@ -161,7 +168,7 @@ class ItemFit:
 
 
 def fit_table(table: ScoreTable, factors: int, config_noise: float = 0.0) -> ItemFit:
-    """`fit_items` for a table; for a large one, extra memory grows with its items only."""
+    """Do as `fit_items` for a table; of a large one no copy of all scores is made."""
     n_models = len(table.models)
     if n_models <= FEWEST_MODELS or n_models * table.n_items <= FEWEST_CELLS:
         return fit_items(table.model_scores(), factors, config_noise)
@@ -169,7 +176,7 @@ def fit_table(table: ScoreTable, factors: int, config_noise: float = 0.0) -> Ite
 
 
 def fit_groups(table: ScoreTable, factors: int, config_noise: float = 0.0) -> ItemFit:
-    """`fit_items` with models in groups of similar ability."""
+    """Do as `fit_items` with models in groups of similar ability (see the module)."""
 
     def read(models: Positions) -> Floats:
         return table.model_scores(models=models)
@@ -238,10 +245,10 @@ def _fit(
 
 
 def _item_noise(curves: CurveFit, unexplained: Unexplained, overview: Overview) -> Floats:
-    """Return the noise of items: what residuals show, beside what is usual at their easiness.
+    """Return the noise of each item; shape (n_items,).
 
-    An item's own residuals count by as many of them as tell its noise, the usual noise as
-    `_PRIOR_DF`.
+    It is the mean of what the item's residuals show and of the noise that is usual for items as
+    easy. The first counts by the number of residuals that tell anything, the second as `_PRIOR_DF`.
     """
     count, mass = overview.item_count, unexplained.mass
     of_data = packed(curves.coefficients.shape[1])[2] * unexplained.hessian
@@ -249,7 +256,8 @@ def _item_noise(curves: CurveFit, unexplained: Unexplained, overview: Overview) 
     used = (curves.inverse * of_data).sum(axis=1)
     df = np.maximum(count - used - unexplained.loadings.shape[1], 1.0)
     observed = unexplained.squares / np.maximum(mass * df / count, 1e-9)
-    # A mean score near 0 or 1 bounds the variance, however the weights are bounded below.
+    # Scores on [0, 1] of mean p have a variance of at most p, and of at most 1 - p. The terms of
+    # `mass`, which `weight` bounds below, may sum to more on an item that hardly any model solves.
     bound = np.minimum(mass, np.minimum(overview.item_sum, count - overview.item_sum))
     usual = _usual_noise(observed, bound * df / count, curves.coefficients[:, 0])
     # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
@@ -265,7 +273,8 @@ def _item_noise(curves: CurveFit, unexplained: Unexplained, overview: Overview) 
 def _means(read: Read, overview: Overview) -> Floats:
     """Return mean scores as if every item had been run; shape (n_models,).
 
-    A missing score counts as the item's mean, shifted by the model's mean residual on the others.
+    A missing score counts as the item's mean, plus how much better than the items' means the model
+    scored on those that it has. A model without scores has the mean of all.
     """
     if overview.whole:
         return overview.model_mean
@@ -278,7 +287,7 @@ def _means(read: Read, overview: Overview) -> Floats:
 
 
 def _slices(n_models: int, n_items: int) -> list[slice]:
-    """Return the models of each part."""
+    """Return the models of each part: as many as have `_CELLS_AT_ONCE` scores, at least one."""
     size = max(_CELLS_AT_ONCE // n_items, 1)
     return [slice(i, min(i + size, n_models)) for i in range(0, n_models, size)]
 
@@ -354,8 +363,8 @@ class Cells:
     def _residuals(self, c: Floats, *, masked: bool = True) -> Iterator[PartResiduals]:
         """Yield the residuals from the curves with coefficients `c`, part by part.
 
-        If `masked`, weights of missing scores at a model's own point are 0. The weights of all
-        points stay in ``_w``.
+        If `masked`, the weight of a missing score is 0, unless models are grouped: those of a group
+        share their weights. The weights of all points stay in ``_w``.
         """
         for points, rows in self._parts:
             # The logistic curve by the hyperbolic tangent takes a third of the time.
@@ -363,6 +372,7 @@ class Cells:
             mu = np.add(np.tanh(mu, out=mu), 1.0, out=mu)
             mu *= 0.5
             w, y, present = weight(mu, self._w[points]), self._read(rows), None
+            # The curve at the group's mean ability goes on to the model's own by its slope there.
             if self._grouped:
                 tilt = (self._slope[points] @ c.T) * (mu * (1.0 - mu))
                 mu = self._away[rows, None] * tilt + mu
@@ -377,7 +387,7 @@ class Cells:
     def _hessian(
         self, points: slice, weights: Floats, present: Floats | None, precision: Floats
     ) -> Floats:
-        """Sum weights times models' `precision` times products of the basis over models; packed."""
+        """Return the sum, over models, of weight x `precision` x products of the basis; packed."""
         if self._grouped:
             weights = weights * (precision.sum() if present is None else precision @ present)
             return np.asarray(weights.T @ self._products[points])
@@ -450,6 +460,8 @@ class Cells:
         pearson = np.empty((self.n_models, self.n_items))
         for points, _, residual, weights, _present in self._residuals(c, masked=False):
             np.divide(residual, np.sqrt(weights * s[points, None]), out=pearson[points])
+        # Eigenvectors of the smaller Gram matrix are the vectors of one side; a product with the
+        # residuals gives those of the other.
         wide = self.n_models <= self.n_items
         long = pearson if wide else pearson.T
         n = len(long)
@@ -463,10 +475,10 @@ class Cells:
         return self._above_noise(left, size, right, float((pearson**2).sum()))
 
     def _iterated(self, c: Floats, s: Floats, n_factors: int) -> SingularVectors:
-        """Return the same by orthogonal iteration from random directions.
+        """Return what `_exact` does, by orthogonal iteration from random directions.
 
-        The whole matrix, or a Gram matrix, would be larger than the table (Halko, Martinsson and
-        Tropp 2011).
+        The whole matrix, or a Gram matrix, would take too much memory (Halko, Martinsson and Tropp
+        2011).
         """
         directions = np.random.default_rng(0).standard_normal(
             (self.n_items, n_factors + _MORE_DIRECTIONS)
@@ -525,6 +537,7 @@ def _fit_curves(data: Cells) -> CurveFit:
     inverse = np.empty((n_items, len(row)))
     for step in range(ITERATIONS):
         squares, total, hessian, gradient = data.derivatives(c, s)
+        # Noise that all items share: squared residuals over mu (1 - mu), each model's over its s.
         if step % 2 == 0:
             freedom = max(n_models - 1.5, 1.0) / n_models
             noise = max((squares / s).sum() / (total / s).sum() / freedom, _LEAST_NOISE)
@@ -550,7 +563,16 @@ def _fit_curves(data: Cells) -> CurveFit:
 
 
 def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
-    """Fit noise as a smooth function of easiness: quadratic, log-linear, with gamma errors."""
+    """Return the noise that is usual at each item's easiness; shape (n_items,).
+
+    Its log is a quadratic function of easiness, fitted with gamma errors, and stays within a factor
+    e^1.5 of the mean noise. The quadratic and the linear coefficient are shrunk towards 0.
+
+    Parameters
+    ----------
+    noise, mass, easiness : ndarray of shape (n_items,)
+        Observed noise, its weight, and the curve's first coefficient.
+    """
     pooled = max(float(np.average(noise, weights=np.maximum(mass, 1e-12))), _LEAST_NOISE)
     a = (easiness - easiness.mean()) / max(float(easiness.std()), 1e-9)
     design = np.column_stack([np.ones(len(a)), a, a * a - 1.0])

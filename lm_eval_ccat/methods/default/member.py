@@ -6,8 +6,9 @@ asked is estimated by
 
     rbar = ( sum over draws of w r / p  -  sum over items j seen of W_j r_j ) / norm,
 
-``norm`` being the same with all ``r = 1``: the weighted mean of each draw's estimate for the items
-that were left at that time, minus those seen since (`field.ItemSequence`).
+``norm`` being the same with all ``r = 1``. Each draw estimates the sum of ``r`` over the items that
+were left at that time (`field.ItemSequence`), from which the items seen since are subtracted; the
+result is the weighted mean of these estimates.
 
 *The full-benchmark mean of one model, given a few of its scores,* has a Laplace posterior
 (`ScorePosterior`). With ``A`` the items seen, ``U`` the others and ``N`` of both, the estimand and
@@ -40,7 +41,7 @@ from .fractional import FractionalItems
 
 #: Draws that the residual covariance found by calibration counts as.
 NU0 = 6.0
-#: Residuals are enlarged by 1 / (1 - leverage), as if the fit had not seen them, up to this.
+#: Residuals are divided by 1 - leverage, as if the fit had not seen them; the largest leverage.
 _MOST_LEVERAGE = 0.8
 #: Answers as the bank expects them that a model's own squared residuals are weighed against.
 USUAL_ANSWERS = 6.0
@@ -83,11 +84,22 @@ class ItemStates(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A draw, and what was known at that time."""
+    """A draw, and what was known at that time.
 
-    n_logged: int  # length of the log
-    expected_of_others: float  # sum of expected scores of all others
-    expected: float  # score of the item drawn
+    Attributes
+    ----------
+    n_logged : int
+        Length of the model's log of items asked and given back.
+    expected_of_others : float
+        Sum of the expected scores of all items that were not asked before, the drawn one included.
+    expected : float
+        Expected score of the item drawn.
+    probability : float
+    """
+
+    n_logged: int
+    expected_of_others: float
+    expected: float
     probability: float
 
 
@@ -109,9 +121,10 @@ class Member:
         where the model may be outside the bank's range. It does not contain `misfit`. It is ``v``
         in `departures`.
     position, level : float
-        Position of the model in the bank's range, and the factor on variances there.
+        Position of the model in the bank's range, from -1 (the weakest model's) to 1 (the best
+        one's) and beyond, and the factor on variances there, 1 within the range.
     n_left : int
-        Items without a score.
+        Number of items without a score.
     score_variance : float
         Of the scores so far.
     mean_residual : float
@@ -122,9 +135,9 @@ class Member:
     unseen_noise : float
         Mean variance of the unseen scores; this and `draw_noises` follow from the response model.
     misfit : float
-        Factor, at least 1, by which squared residuals of all answers exceed what the bank expects.
-        A model that refuses a tenth of the items shows it before draws have measured it. It
-        stands in `unseen_noise` and `draw_noises`.
+        Factor, at least 1, by which squared residuals of all answers exceed what the bank expects:
+        a model that refuses a tenth of the items shows that before draws have measured it.
+        `unseen_noise` and `draw_noises` are multiplied by it.
     misfit_variance : float
         Variance of the mean residual of all answers, times the share of their squares that `misfit`
         calls more than usual: the bank does not say how such a model answers what it was not asked.
@@ -162,7 +175,8 @@ class Member:
             return
         if probability is not None:
             mu, left, kept_items = self.posterior.mu, self.unasked, self._kept_items
-            # A draw among the items that the bank has kept represents all that are left.
+            # A draw among the items that the bank has kept represents all items left: its chance is
+            # that of the kept item among the kept ones, times the share of these.
             part = 1.0 if kept_items is None else float((left & kept_items).sum() / left.sum())
             self._steps[item] = Step(
                 len(self._log), float(mu @ left), float(mu[item]), part * probability
@@ -200,9 +214,9 @@ class Member:
         return [*self._waiting, *(i for i in shared[self.passed :] if self.unasked[i])]
 
     def refresh(self, departures: Departures) -> None:
-        """Update everything that depends on the scores, under this prior of departures."""
+        """Update every attribute that depends on the scores, under this prior of departures."""
         p = self.posterior
-        # Every look asks for this; only a score of the model, or another prior, changes it.
+        # Every look calls this, but only a score of the model, or another prior, changes anything.
         if self._n_known == len(p.answered) and self._departures is departures:
             return
         self._n_known, self._departures = len(p.answered), departures
@@ -230,15 +244,15 @@ class Member:
         squares = residual * residual
         variance_of_mean = float(np.add.reduce(squares)) / max(self._n_known, 1) ** 2
         squares /= np.maximum(usual, _LEAST_NOISE, out=usual)
-        # What exceeds the usual counts against a few usual answers, so that one odd score is no
-        # misfit.
+        # misfit = 1 + excess / (USUAL_ANSWERS + n): a few answers as the bank expects them are
+        # added, so that one odd score is no misfit.
         excess = float(np.add.reduce(squares)) - self._n_known
         self.misfit = 1.0 + max(excess, 0.0) / (USUAL_ANSWERS + self._n_known)
         self.misfit_variance = variance_of_mean * (1.0 - 1.0 / self.misfit)
         self.unseen_noise = self.posterior.unseen_noise * self.misfit
 
     def _leave_open(self, precision: Floats) -> None:
-        """Set the variance that is open after chosen items, which add this precision."""
+        """Set `open_variance`, given the precision that the scores of chosen items add."""
         p = self.posterior
         self._after_chosen = p.after(precision)
         left = self._after_chosen.variance
@@ -254,11 +268,21 @@ class Member:
     def _measure(
         self, residual: Floats, w: Floats, inverse_p: Floats, drawn_places: Indices
     ) -> None:
-        """Estimate the departure from the draws, at these places among the items scored."""
+        """Estimate the mean departure ``rbar`` of the module's equation.
+
+        Parameters
+        ----------
+        residual, w, inverse_p : ndarray of shape (n_scored,)
+            Residual, weight of the draw and ``1 / p`` of each item with a score, in the order
+            asked; the last two are 0 where the item was chosen. `w` is overwritten.
+        drawn_places : ndarray of int
+            Places of the draws among these items.
+        """
         w /= sum(w.tolist())
+        # What each residual counts: w / p - W.
         c = w * inverse_p
         c -= w.cumsum()
-        # A weight is below 0 only where next to nothing is left.
+        # A draw counts less than 0 only where next to nothing is left.
         c[drawn_places] = positive = np.maximum(c[drawn_places], 0.0)
         norm = max(sum(c.tolist()), 0.1 * max(self.n_left, 1))
         self.mean_residual = float(c.dot(residual)) / norm
@@ -309,7 +333,9 @@ class AfterScores(NamedTuple):
     def variance_with(self, item: ItemStates) -> float:
         """Return the variance of the mean after the score of one more item."""
         slopes = item.slopes[:, 0]
-        # A further score adds a matrix of rank one to the precision (Sherman and Morrison).
+        # A score adds a matrix of rank one to the precision, so with l the slopes, S the covariance
+        # and v = `with_mean`, the variance falls by (l' v)^2 / (kappa / w + l' S l) (Sherman and
+        # Morrison).
         of_score = item.kappa[0] / item.w[0] + slopes.dot(self.covariance).dot(slopes)
         return self.variance - float(slopes.dot(self.with_mean) ** 2 / of_score)
 
@@ -464,9 +490,9 @@ class ScorePosterior:
         )
 
     def after(self, precision: Floats) -> AfterScores:
-        """Return what is open of the mean expected score of the unseen items, given only scores.
+        """Return what some scores alone would leave open of the mean of the unseen items.
 
-        `precision` is that of these scores (`ItemStates.precision`).
+        `precision` is what these scores add to that of `z` (`ItemStates.precision`).
         """
         along = self._gradient / max(self.n_items - len(self.answered), 1)
         covariance = solved(precision + self._prior, self._identity)
@@ -475,10 +501,11 @@ class ScorePosterior:
 
     @property
     def variance_over_abilities(self) -> float:
-        """Mean squared distance of mean expected scores from that at the mode, over all abilities.
+        """Mean squared distance of the mean expected score from that at the mode.
 
-        The covariance describes the mode alone. It misses another ability that fits the scores
-        nearly as well (a model that guesses and was lucky).
+        It is the mean over all abilities, each weighed by how well it fits the scores. `covariance`
+        describes the mode alone, and misses another ability that fits nearly as well (that of a
+        model that guesses and was lucky).
         """
         profile = self.items.profile
         weight = np.exp(self._profile - max(self._profile.tolist()))
@@ -528,7 +555,7 @@ class ScorePosterior:
         self.unseen_noise = self._noise_left / max(n - len(self.answered), 1)
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return covariance and gradient once `pending` have scores, at the present mode."""
+        """Return the covariance of `z`, and ``g``, once `pending` have scores, at today's mode."""
         states, identity = self.states(pending), self._identity
         precision = solved(self.covariance, identity) + states.precision(states.weights)
         gradient = self._gradient - states.slopes.dot(self._unseen.take(pending) * states.w)

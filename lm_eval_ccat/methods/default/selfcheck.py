@@ -37,12 +37,12 @@ from .member import ScorePosterior
 
 #: Numbers of items at which left-out models are compared with the truth.
 CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
-#: Items are told one at a time up to the first number, then in blocks of the second.
+#: A replay asks and tells single items up to the first number, then blocks of the second.
 TOLD_SINGLY, BLOCK = FIRST, 5
 _MOST_REPLAYED = 60  # models; more would only take time
-_ENOUGH_ITEMS = 2000  # of a bank for the check: departures are means over items
+_ENOUGH_ITEMS = 2000  # items on which the check replays: departures are means over items
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
-_BINS = 8  # of items by noise
+_BINS = 8  # classes of items by the variance that the response model expects
 #: Numbers of items after which a bank keeps the estimates of models left out.
 KEPT = (5, 10, 20, 45, 100)
 #: What a ranking would have said of each left-out model: by its name, then by the number of items.
@@ -52,7 +52,7 @@ _NO_GROUP = -1  # the prior fitted on all models
 #: Usual ratio of squared errors to stated variances after draws: the curves are fitted on the draws
 #: as well, so both err together (18 score tables, pairs after 20 to 100 items: 1.2 to 1.7).
 USUAL_EXCESS = 1.4
-_LEAST_INFLATION = 1.0  # luck in a few replays must not shrink errors
+_LEAST_INFLATION = 1.0  # luck in a few replays must not make stated errors smaller
 
 
 class Group(NamedTuple):
@@ -96,9 +96,9 @@ class Checkpoint(NamedTuple):
     truth : ndarray of shape (h,)
         Full-benchmark means.
     beta : ndarray of shape (h,)
-        Mean departures over the items not seen.
+        Mean departures over the items not asked: score less expected score.
     residuals : ndarray of shape (h, h)
-        Covariance of residuals over these items.
+        Covariance, over these items, of the models' residuals.
     centre : float
         Mean score of the bank's models.
     """
@@ -161,9 +161,10 @@ def groups(
 def _dealt(
     models: Sequence[int], families: Sequence[str], largest: int, n_groups: int
 ) -> list[Indices]:
-    """Deal models out to groups, the smallest one first; small families stay together.
+    """Return groups of models: each family goes to the group that is smallest by then.
 
-    A family of more than `largest` models does not.
+    The largest family is dealt out first. Models of a family of more than `largest` are dealt out
+    one by one, in the order of `models`.
     """
     by_family: dict[str, list[int]] = {}
     for model in models:
@@ -225,6 +226,7 @@ def replay_groups(
     if not replays:
         return [], VAGUE
     first = replays[0].field.model.first
+    # After the first, chosen items, those not asked show how noisy residuals are: draws go by that.
     checkpoints = _go_on(replays, 0, first)
     residuals = [figures for replay in replays for figures in _noise(replay)]
     noise, floor = fit_noise(*np.array(residuals).T)
@@ -236,9 +238,9 @@ def replay_groups(
 
 
 def _go_on(replays: Sequence[GroupReplay], after: int, until: int) -> list[Checkpoint]:
-    """Go on with replays, and return their checkpoints `after` so many items and `until` so many.
+    """Go on with replays, and return their checkpoints of more than `after` items up to `until`.
 
-    A replay ends at half of its items.
+    A replay ends when its models were asked half of its items.
     """
     checkpoints = []
     for replay in replays:
@@ -319,7 +321,10 @@ def _residuals(replay: GroupReplay) -> Floats:
 
 
 def _noise(replay: GroupReplay) -> list[tuple[float, float]]:
-    """Return the variance of residuals by the response model and as found, by class of items."""
+    """Return two variances of residuals, that of the response model and that observed.
+
+    One tuple for each model and each class of items not asked, which are alike in the first.
+    """
     figures, left = [], replay.field.sequence.left
     for member, residual in zip(replay.field.members, _residuals(replay)):
         variance = (member.posterior.kappa * member.posterior.w)[left]
@@ -361,7 +366,7 @@ def fit_departures(
 
 
 class _Observed(NamedTuple):
-    """Departures at a checkpoint, and the correlation of the residuals of each pair of models."""
+    """Squared departures at a checkpoint, and the correlation of the residuals of each pair."""
 
     of_models: SquaredDepartures
     of_pairs: SquaredDepartures
@@ -374,7 +379,8 @@ def _observed(checkpoint: Checkpoint, without: Indices) -> _Observed:
     models, beta, n_left = checkpoint.models[used], checkpoint.beta[used], moments.n_left[used]
     estimate, level = moments.estimate[used], moments.level[used]
     variance = (moments.open_variance * moments.misfit)[used]
-    # A departure is a mean over the items left, so their residuals vary it even without one.
+    # `beta` is a mean over the items left: noise of variance noise / n_left moves it even if the
+    # model does not depart. That much is subtracted from its square.
     residuals = checkpoint.residuals[np.ix_(used, used)]
     noise, (i, j) = residuals.diagonal(), np.tril_indices(len(used), -1)
     of_models = SquaredDepartures(
@@ -464,7 +470,15 @@ class Judged(NamedTuple):
         return cls(*map(np.hstack, columns))
 
     def excess(self, selects: Callable[[Floats], Mask], n: int, usual: float = 1.0) -> Excess:
-        """Return `inflation` of single models and of pairs, at the selected numbers of items."""
+        """Return `inflation` of single models and of pairs, at the selected numbers of items.
+
+        Parameters
+        ----------
+        selects : callable
+            Returns True for the numbers of items that count, from an array of them.
+        n, usual
+            See `inflation`.
+        """
         z2 = (self.error / self.standard_error) ** 2 * (1.0 - 2.0 / self.df)
         singles, pairs = selects(self.n), selects(self.pair_n)
         return Excess(
@@ -500,8 +514,8 @@ def departures_of(
         for group, models in without.items()
     }
     n_models = len(np.unique(np.hstack(list(models_of.values()))))
-    # Before the first draws, errors are those of the response model. A group of models beyond the
-    # range of its bank has draws from the start (`Field`), so that it is not in `undrawn`.
+    # Before the first draws, errors are those of the response model. Models beyond the range of
+    # their bank may have draws among the first items (`Field`): `undrawn` then lacks them.
     undrawn = [
         checkpoint
         for checkpoint in checkpoints
@@ -516,8 +530,8 @@ def departures_of(
             )
             for group, prior in priors.items()
         }
-    # Draws now cause most of the error, and all models of a group share them. Their errors are thus
-    # not independent: count groups, not models.
+    # Draws now cause most of the error, and all models of a group share them. Errors within a group
+    # are thus not independent: groups count as cases, not models.
     judged = Judged.by(checkpoints, priors)
     after = judged.excess(lambda n: n > last, len(models_of), USUAL_EXCESS)
     inflated = {
@@ -529,9 +543,9 @@ def departures_of(
 
 
 def _at_least_vague(prior: Departures, n_models: int) -> Departures:
-    """Return a prior that keeps the more of the vague one, the fewer models it was fitted to.
+    """Return a prior whose variances of single models are at least a part of those of `VAGUE`.
 
-    All of it with three models, none from `FEW_MODELS` on; the prior of pairs has no such bound.
+    The part is 1 with three models and 0 from `FEW_MODELS` on; that of pairs has no such bound.
     """
     unknown = min(max((FEW_MODELS - n_models) / (FEW_MODELS - 3), 0.0), 1.0)
     return replace(prior, single=np.maximum(prior.single, unknown * VAGUE.single))
@@ -572,9 +586,19 @@ def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]
 
 
 def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
-    """Return the ratio of squared errors to stated variances; each model (or pair) counts once.
+    """Return the ratio of squared errors to stated variances, at least 1.
 
-    ``PRIOR_DF`` cases of the usual ratio are added to the `n` independent cases observed.
+    Each model (or pair) counts once, by the mean of its ratios. With their mean over models,
+    ``(n mean + PRIOR_DF usual) / (n + PRIOR_DF)``.
+
+    Parameters
+    ----------
+    key, z2 : ndarray of shape (n_records,)
+        The model or pair of each record, and its squared error over the stated variance.
+    n : int
+        Number of independent cases that the records count as.
+    usual : float, optional
+        Ratio of the `PRIOR_DF` cases that are added.
     """
     if not len(key):
         return 1.0
