@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -164,9 +164,15 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         rows = board.ledger.rows()
         full_rows = latest(rows, FULL)
         tables = _named_as_on_board(tables, latest(rows), added)
-        scores = _keep_scores(
-            board, source, tables, added, full_rows=full_rows, calibrated=calibrated
-        )
+
+        def is_verified(task: str, asked: ScoreTable, model: str) -> bool:
+            """Say whether scores made the banks, or stand on the board and were verified then."""
+            row = full_rows.get(model)
+            task_score = row and row.tasks.get(task)
+            return calibrated or bool(task_score and _proves(board, task_score, task, asked, model))
+
+        _leave_out_partial(board, source, tables, added, is_verified)
+        scores = _keep_scores(board, tables, added.left_out)
         for model, tasks in scores.items():
             row = _row_of_full_results(board, model, tasks)
             if reason := _why_not_added(board, row, full_rows.get(model)):
@@ -493,36 +499,93 @@ def judge_documents(
     return Judgement(doubt="; ".join(doubts))
 
 
-def _keep_scores(
+class ScoresToAdd(NamedTuple):
+    """A model's scores on a task, and what speaks against a row of them.
+
+    Attributes
+    ----------
+    model : str
+    asked : ScoreTable
+        The items that the model has scores on.
+    judgement : Judgement
+        Of their documents and prompts.
+    limited : str
+        Why no row is made of the first documents alone; "" if the model was asked others, too.
+    """
+
+    model: str
+    asked: ScoreTable
+    judgement: Judgement
+    limited: str
+
+
+def scores_to_add(
+    board: Board,
+    source: Path,
+    task: str,
+    table: ScoreTable,
+    is_verified: Callable[[str, ScoreTable, str], bool] = lambda task, asked, model: False,
+) -> Iterator[ScoresToAdd]:
+    """Yield the scores of each model in a table of a task, as far as the model has them.
+
+    Parameters
+    ----------
+    board : Board
+    source : Path
+        What the table was read from.
+    task : str
+    table : ScoreTable
+    is_verified : callable, optional
+        ``(task, asked, model) -> bool``: whether scores are known to be of the board's documents.
+    """
+    limited = why_limited(source, task, table)
+    for model, scores in zip(table.models, table.model_scores()):
+        asked = table.take(np.flatnonzero(np.isfinite(scores)))
+        verified = is_verified(task, asked, model)
+        judgement = judge_documents(board.banks[task], task, asked, model, verified=verified)
+        yield ScoresToAdd(model, asked, judgement, limited.get(model, ""))
+
+
+def _leave_out_partial(
     board: Board,
     source: Path,
     tables: Mapping[str, ScoreTable],
     added: Added,
-    *,
-    full_rows: Mapping[str, BoardRow],
-    calibrated: bool,
-) -> dict[str, dict[str, TaskScore]]:
-    """Write the full results into the board's folder; return each model's score on each task.
-
-    Models that lack documents, or have others than the board's, are left out, as `added` says.
-
-    Parameters
-    ----------
-    full_rows : mapping of str to BoardRow
-        The full results of each model that stands on the board.
-    calibrated : bool
-        Whether the board's banks were calibrated on these scores.
-    """
-    doubts = {
-        task: _leave_out(
-            board, source, task, table, added, full_rows=full_rows, calibrated=calibrated
-        )
-        for task, table in tables.items()
-    }
+    is_verified: Callable[[str, ScoreTable, str], bool],
+) -> None:
+    """Leave out models that lack documents of the board or have others, as `added` then says."""
+    doubts: dict[str, list[str]] = {}
+    for task, table in tables.items():
+        bank, doubts[task] = board.banks[task], []
+        for model, asked, judgement, limited in scores_to_add(
+            board, source, task, table, is_verified
+        ):
+            doubts[task] += filter(None, [judgement.doubt])
+            lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
+            if judgement.reason or lacking:
+                added.left_out[model] = (
+                    judgement.reason
+                    or limited
+                    or (
+                        f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
+                        "`board place` estimates the rest"
+                    )
+                )
     added.notes += one_line_per_kind(doubts)
+
+
+def _keep_scores(
+    board: Board, tables: Mapping[str, ScoreTable], left_out: Collection[str]
+) -> dict[str, dict[str, TaskScore]]:
+    """Write the full results of all models but some into the board's folder.
+
+    Returns
+    -------
+    dict of model to (dict of task to TaskScore)
+    """
     by_model: dict[str, dict[str, TaskScore]] = {}
     for task, table in tables.items():
-        complete = [model for model in table.models if model not in added.left_out]
+        complete = [model for model in table.models if model not in left_out]
         if not complete:
             continue
         bank, version = board.banks[task], table.settings.get("task_version")
@@ -543,49 +606,6 @@ def _keep_scores(
                 configuration=table.configurations.get(model, {}),
             )
     return by_model
-
-
-def _leave_out(
-    board: Board,
-    source: Path,
-    task: str,
-    table: ScoreTable,
-    added: Added,
-    *,
-    full_rows: Mapping[str, BoardRow],
-    calibrated: bool,
-) -> list[str]:
-    """Leave out models whose scores on a task are not of all the board's documents.
-
-    See `_keep_scores` for the arguments.
-
-    Returns
-    -------
-    list of str
-        What is not known of the documents of the others.
-    """
-    doubts: list[str] = []
-    bank, limited = board.banks[task], why_limited(source, task, table)
-    for model, scores in zip(table.models, table.model_scores()):
-        asked = table.take(np.flatnonzero(np.isfinite(scores)))
-        lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-        row = full_rows.get(model)
-        task_score = None if row is None else row.tasks.get(task)
-        # Scores that stand on the board already were verified when they came.
-        verified = calibrated or (
-            task_score is not None and _proves(board, task_score, task, asked, model)
-        )
-        reason, doubt = judge_documents(bank, task, asked, model, verified=verified)
-        if doubt and doubt not in doubts:
-            doubts.append(doubt)
-        if reason:
-            added.left_out[model] = reason
-        elif lacking:
-            added.left_out[model] = limited.get(model) or (
-                f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
-                "`board place` estimates the rest"
-            )
-    return doubts
 
 
 class FullScore(NamedTuple):

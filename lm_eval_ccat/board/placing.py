@@ -36,10 +36,9 @@ from .adding import (
     IN_LEDGER,
     OTHER_PROMPTS,
     Added,
-    judge_documents,
     notes_of,
+    scores_to_add,
     tables_of,
-    why_limited,
 )
 from .checking import bank_hashes_of, rows_of_journal
 from .folder import (
@@ -659,15 +658,12 @@ def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> A
         for model in models:
             if model not in table.models:
                 refused.left_out[model] = f"no results on {task}"
-        bank, limited = board.banks[task], why_limited(source, task, table)
-        for model, row in zip(table.models, table.model_scores()):
-            asked = table.take(np.flatnonzero(np.isfinite(row)))
-            reason, doubt = judge_documents(bank, task, asked, model)
-            if doubt and doubt not in doubts[task]:
-                doubts[task].append(doubt)
+        bank = board.banks[task]
+        for model, asked, (reason, doubt), limited in scores_to_add(board, source, task, table):
+            doubts[task] += filter(None, [doubt])
             # A model with scores on all documents was not limited to the first ones.
             if model not in refused.left_out and asked.n_items < bank.n_items:
-                reason = reason or limited.get(model, "")
+                reason = reason or limited
             if reason:
                 refused.left_out[model] = reason
     refused.notes += one_line_per_kind(doubts)

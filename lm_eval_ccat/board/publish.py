@@ -7,6 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -87,25 +88,21 @@ def publish(
     state.apart.extend(
         RowApart(rows[n], f"refused: {broken.reason}") for n, broken in broken_rows.items()
     )
-    facts, times_shown = facts_of_models(board), shown_items(rows)
-    _require_some_evidence(broken_rows.values(), len(rows))
-    for line in (
-        _without_evidence(broken_rows.values(), len(rows)),
-        _unknown_models(facts, rows),
-        state.weighed_otherwise,
-    ):
+    facts = facts_of_models(board)
+    without_evidence = _without_evidence(broken_rows.values(), len(rows))
+    for line in (without_evidence, _unknown_models(facts, rows), state.weighed_otherwise):
         if line:
             say(line)
     copies_of = copies(board, [place.row for place in state.placed])
+    site_content = _Site(board, rows, state, facts, shown_items(rows), copies_of)
     with writing(board.path / EXPOSURE):
-        replace_text(board.path / EXPOSURE, _csv(_exposure(times_shown)))
+        replace_text(board.path / EXPOSURE, _csv(site_content.exposure()))
         # The operator's facts are sealed as they are published, so that a later change shows.
         keep_hashes(board.path, [board.path / FACTS])
-    content = _content(board, rows, state, facts, copies_of)
     texts = {
-        "index.html": mask_text(_page(board, state, times_shown, facts, copies_of)),
-        "board.csv": _csv(_as_table(state, list(board.banks), copies_of)),
-        "board.json": json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n",
+        "index.html": mask_text(site_content.html()),
+        "board.csv": _csv(site_content.table()),
+        "board.json": json.dumps(site_content.json(), ensure_ascii=False, allow_nan=False) + "\n",
     }
     folder = Path(site)
     with writing(folder / "index.html"):
@@ -114,28 +111,11 @@ def publish(
     return [folder / name for name in texts]
 
 
-def _exposure(times_shown: Mapping[str, Counter[Any]]) -> list[list[Any]]:
-    """Return the rows of ``exposure.csv``, its head first: items by the models that had them."""
-    return [
-        ["task", "doc_id", "models"],
-        *(
-            [task, doc_id, n_models]
-            for task, counts in times_shown.items()
-            for doc_id, n_models in counts.most_common()
-        ),
-    ]
+@dataclass(frozen=True)
+class _Site:
+    """What the files of a site are made of.
 
-
-def _content(
-    board: Board,
-    rows: Sequence[BoardRow],
-    state: BoardStanding,
-    facts: Mapping[str, Mapping[str, str]],
-    copies_of: Mapping[str, Collection[str]],
-) -> dict[str, Any]:
-    """Return the content of ``board.json``.
-
-    Parameters
+    Attributes
     ----------
     board : Board
     rows : sequence of BoardRow
@@ -144,85 +124,197 @@ def _content(
         Those that stand, and those that are listed apart.
     facts : mapping of model to mapping
         What the operator says of each model.
-    copies_of : mapping of model to collection of str
+    times_shown : mapping of task to Counter of doc_id
+        To how many models each item was shown.
+    copies_of : mapping of model to sequence of str
         The models whose scores are like its own.
     """
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": board.rules.name,
-        "headline": state.headline,
-        "scale": board.scale.to_dict(),
-        "weights": board.shares,
-        "ledger_head": board.ledger.head(),
-        "citation": citation(board, rows),
-        "hashes": board.hashes,
-        "rows": [
-            {"rank": place.rank, "rank_range": [place.best, place.worst],
-             "lead": place.lead and _difference_of(place.lead, board.scale), **_public(place.row),
-             "copies": list(copies_of.get(place.row.model, ())),
-             "facts": facts.get(place.row.model, {})}
-            for place in state.placed
-        ],
-        "not_comparable": [{"reason": reason, **_public(row)} for row, reason in state.apart],
-    }  # fmt: skip
 
+    board: Board
+    rows: Sequence[BoardRow]
+    state: BoardStanding
+    facts: Mapping[str, Mapping[str, str]]
+    times_shown: Mapping[str, Counter[Any]]
+    copies_of: Mapping[str, Sequence[str]]
 
-def _as_table(
-    state: BoardStanding, tasks: Sequence[str], copies_of: Mapping[str, Collection[str]]
-) -> list[list[Any]]:
-    """Return the rows of ``board.csv``, its head first.
+    def exposure(self) -> Iterator[list[Any]]:
+        """Yield the rows of ``exposure.csv``, its head first: items by the models that had them."""
+        yield ["task", "doc_id", "models"]
+        for task, counts in self.times_shown.items():
+            for doc_id, n_models in counts.most_common():
+                yield [task, doc_id, n_models]
 
-    Parameters
-    ----------
-    state : BoardStanding
-        Only the models that have a rank get a row.
-    tasks : sequence of str
-        The tasks in the order of their columns: score, ends of the interval, and repeats.
-    copies_of : mapping of model to collection of str
-        The models whose scores are like its own.
-    """
-    head = "rank best worst model kind score low high confidence items documents date".split()
-    # A task has a column of repeats only if some model answered it more than once.
-    repeated = {
-        task: any(place.row.tasks[task].repeats > 1 for place in state.placed) for task in tasks
-    }
-    for task in tasks:
-        head += [task, f"{task}_low", f"{task}_high", *[f"{task}_repeats"] * repeated[task]]
-    table: list[list[Any]] = [[*head, "copies"]]
-    for place in state.placed:
-        row = place.row
-        cells = [
-            place.rank, place.best, place.worst, row.model, row.kind, row.score, row.low, row.high,
-            row.confidence, row.items, row.documents, row.date,
-        ]  # fmt: skip
+    def json(self) -> dict[str, Any]:
+        """Return the content of ``board.json``."""
+        board, state = self.board, self.state
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": board.rules.name,
+            "headline": state.headline,
+            "scale": board.scale.to_dict(),
+            "weights": board.shares,
+            "ledger_head": board.ledger.head(),
+            "citation": citation(board, self.rows),
+            "hashes": board.hashes,
+            "rows": [
+                {"rank": place.rank, "rank_range": [place.best, place.worst],
+                 "lead": place.lead and _difference_of(place.lead, board.scale),
+                 **_public(place.row), "copies": list(self.copies_of.get(place.row.model, ())),
+                 "facts": self.facts.get(place.row.model, {})}
+                for place in state.placed
+            ],
+            "not_comparable": [{"reason": reason, **_public(row)} for row, reason in state.apart],
+        }  # fmt: skip
+
+    def table(self) -> list[list[Any]]:
+        """Return the rows of ``board.csv``, its head first; a model without a rank has no row.
+
+        Each task has columns of its own: score, ends of the interval, and repeats.
+        """
+        tasks, placed = list(self.board.banks), self.state.placed
+        head = "rank best worst model kind score low high confidence items documents date".split()
+        # A task has a column of repeats only if some model answered it more than once.
+        repeated = {
+            task: any(place.row.tasks[task].repeats > 1 for place in placed) for task in tasks
+        }
         for task in tasks:
-            score = row.tasks[task]
-            cells += [score.score, score.low, score.high, *[score.repeats] * repeated[task]]
-        # Names may hold spaces and commas.
-        table.append([*cells, "; ".join(copies_of.get(row.model, ()))])
-    return table
+            head += [task, f"{task}_low", f"{task}_high", *[f"{task}_repeats"] * repeated[task]]
+        table: list[list[Any]] = [[*head, "copies"]]
+        for place in placed:
+            row = place.row
+            cells = [
+                place.rank, place.best, place.worst, row.model, row.kind, row.score, row.low,
+                row.high, row.confidence, row.items, row.documents, row.date,
+            ]  # fmt: skip
+            for task in tasks:
+                score = row.tasks[task]
+                cells += [score.score, score.low, score.high, *[score.repeats] * repeated[task]]
+            # Names may hold spaces and commas.
+            table.append([*cells, "; ".join(self.copies_of.get(row.model, ()))])
+        return table
 
+    def html(self) -> str:
+        """Return the page."""
+        board, state = self.board, self.state
+        content = {
+            "title": board.rules.name,
+            "headline": state.headline,
+            "notes": self._notes(),
+            "apart": [
+                {"model": visible_line(row.model), "score": f"{row.score:.4g}", "reason": reason,
+                 "documents": f"{row.items:,} of {row.documents:,}", "date": row.date}
+                for row, reason in state.apart[:_MAX_APART]
+            ],
+            "n_apart": len(state.apart),
+            "tasks": self._columns_of_tasks,
+            "data": script_json(self._data()),
+            **own_files(
+                script=asset("site.js", __package__),
+                style=asset("style.css") + asset("site.css", __package__),
+            ),
+            "version": __version__,
+            "written": date.today().isoformat(),
+            "citation": citation(board, self.rows)["line"],
+        }  # fmt: skip
+        return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
 
-def _require_some_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> None:
-    """Refuse to publish a board if evidence is missing or changed for each of its rows."""
-    # Then a folder was probably lost; a page on which all rows are refused would accuse everybody.
-    if broken and len(broken) == n_rows:
-        raise RunError(f"nothing proves any row: {_reasons_and_remedy(broken)}")
+    @property
+    def _columns_of_tasks(self) -> list[str]:
+        """The tasks that have a column each: of a single one, the score is that of the row."""
+        return list(self.board.banks) if len(self.board.banks) > 1 else []
+
+    def _notes(self) -> list[str]:
+        """Return the sentences at the head of the page: what scores are, and how to read them."""
+        board, placed = self.board, self.state.placed
+        estimated = sum(place.row.estimated for place in placed)
+        drawn = sum(place.row.drawn for place in placed)
+        better = "higher" if board.scale.higher_is_better else "lower"
+        notes = [f"Score: {_score_in_words(board)}; {better} is better.", *_metrics_in_words(board)]
+        if estimated:
+            notes.append(
+                f"≈ marks {plural(estimated, 'estimate')} from some of the documents; all other "
+                "rows are full results."
+            )
+        if drawn:
+            notes.append(
+                f"The full results of {plural(drawn, 'model')} are sampled answers: a score is "
+                "that of the draws, and its interval is for the model's expected score."
+            )
+        levels = {exact_percent(place.row.confidence) for place in placed if place.row.confidence}
+        if estimated or drawn:
+            notes.append(
+                f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, "
+                "a row shows a range of ranks."
+            )
+        if missing := unknown_scoring(board):
+            notes.append(f"{missing[0].upper()}{missing[1:]}.")
+        notes += _drawn_otherwise(self.state)
+        notes += _exposure_in_words(board, self.times_shown)
+        return notes[:_MAX_NOTES]
+
+    def _data(self) -> dict[str, Any]:
+        """Return the data from which the page's script draws."""
+        board, placed = self.board, self.state.placed
+        ends = [end for place in placed for end in (place.row.low, place.row.high)]
+        # Columns of the operator's file; a link is no column, but part of the model's name.
+        columns = dict.fromkeys(
+            column
+            for model_facts in self.facts.values()
+            for column in model_facts
+            if column != "link"
+        )
+        return {
+            "tasks": self._columns_of_tasks,
+            "higher": board.scale.higher_is_better,
+            "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
+            "ends": [min(ends), max(ends)] if ends else [0, 1],
+            "version": __version__,
+            "facts": [visible_line(column) for column in columns],
+            "rows": [self._cells(place, columns) for place in placed],
+        }
+
+    def _cells(self, place: Placed, columns: Iterable[str]) -> list[Any]:
+        """Return a row of the page's data, whose fields ``site.js`` names.
+
+        Parameters
+        ----------
+        place : Placed
+        columns : iterable of str
+            Columns of the operator's file.
+        """
+        row = place.row
+        scores = [_of_task(row.tasks[task], row.estimated) for task in self._columns_of_tasks]
+        history, facts = self.state.history[row.model], self.facts.get(row.model, {})
+        past = [[peer.date, *_figures(peer), peer.made_by] for peer in history]
+        return [
+            place.rank, place.best, place.worst, visible_line(row.model), *_figures(row), row.date,
+            scores, row.made_by, past if len(past) > 1 else [], 100 * (row.confidence or 0),
+            [visible_line(facts.get(column, "")) for column in columns],
+            _link(facts.get("link", "")),
+            [visible_line(peer) for peer in self.copies_of.get(row.model, ())],
+            "; ".join(_samples(row, self.board)),
+            place.lead_in_words,
+        ]  # fmt: skip
 
 
 def _without_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> str:
-    """Say how many rows are listed apart because their evidence is broken; "" if none is."""
+    """Say how many rows are listed apart because their evidence is broken; "" if none is.
+
+    Raises
+    ------
+    RunError
+        It is that of each row.
+    """
     if not broken:
         return ""
-    extent = f"{len(broken)} of {plural(n_rows, 'row')}"
-    return f"{extent} stand apart: {_reasons_and_remedy(broken)}"
-
-
-def _reasons_and_remedy(broken: Collection[BrokenEvidence]) -> str:
     reasons = first_of(list(dict.fromkeys(bad.reason for bad in broken)), 3)
     files = first_of(list(dict.fromkeys(bad.file for bad in broken)), 3)
-    return f"{reasons}; restore {files} from git or another copy of the board"
+    why = f"{reasons}; restore {files} from git or another copy of the board"
+    # Then a folder was probably lost; a page on which all rows are refused would accuse everybody.
+    if len(broken) == n_rows:
+        raise RunError(f"nothing proves any row: {why}")
+    return f"{len(broken)} of {plural(n_rows, 'row')} stand apart: {why}"
 
 
 def _unknown_models(facts: Mapping[str, object], rows: Sequence[BoardRow]) -> str:
@@ -338,109 +430,13 @@ def _without_formula_guard(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_COMPUTED) else cell
 
 
-# -- the page -------------------------------------------------------------------------------------
+# -- parts of the page ----------------------------------------------------------------------------
 
 
-def _page(
-    board: Board,
-    state: BoardStanding,
-    times_shown: Mapping[str, Mapping[Any, int]],
-    facts: Mapping[str, Mapping[str, str]],
-    copies_of: Mapping[str, Sequence[str]],
-) -> str:
-    """Return the HTML of the site.
-
-    Parameters
-    ----------
-    board : Board
-    state : BoardStanding
-    times_shown : mapping of task to (mapping of doc_id to int)
-        To how many models each item was shown.
-    facts : mapping of model to mapping
-        What the operator says of each model.
-    copies_of : mapping of model to sequence of str
-        The models whose scores are like its own.
-    """
-    content = {
-        "title": board.rules.name,
-        "headline": state.headline,
-        "notes": _notes(board, state, times_shown),
-        "apart": [
-            {"model": visible_line(row.model), "score": f"{row.score:.4g}", "reason": reason,
-             "documents": f"{row.items:,} of {row.documents:,}", "date": row.date}
-            for row, reason in state.apart[:_MAX_APART]
-        ],
-        "n_apart": len(state.apart),
-        "tasks": _columns_of_tasks(board),
-        "data": script_json(_data(board, state, facts, copies_of)),
-        **own_files(
-            script=asset("site.js", __package__),
-            style=asset("style.css") + asset("site.css", __package__),
-        ),
-        "version": __version__,
-        "written": date.today().isoformat(),
-        "citation": citation(board, board.ledger.rows())["line"],
-    }  # fmt: skip
-    return str(environment().from_string(asset("site.html.j2", __package__)).render(**content))
-
-
-def _columns_of_tasks(board: Board) -> list[str]:
-    """Return the tasks that have a column each: of a single one, the score is that of the row."""
-    return list(board.banks) if len(board.banks) > 1 else []
-
-
-def _data(
-    board: Board,
-    state: BoardStanding,
-    facts: Mapping[str, Mapping[str, str]],
-    copies_of: Mapping[str, Sequence[str]],
-) -> dict[str, Any]:
-    """Return the data from which the page's script draws; see `_page` for the arguments."""
-    ends = [end for place in state.placed for end in (place.row.low, place.row.high)]
-    # Columns of the operator's file; a link is no column, but part of the model's name.
-    columns = dict.fromkeys(
-        column for model_facts in facts.values() for column in model_facts if column != "link"
-    )
-    return {
-        "tasks": _columns_of_tasks(board),
-        "higher": board.scale.higher_is_better,
-        "taskHigher": [bank.scale.higher_is_better for bank in board.banks.values()],
-        "ends": [min(ends), max(ends)] if ends else [0, 1],
-        "version": __version__,
-        "facts": [visible_line(column) for column in columns],
-        "rows": [
-            [
-                *_row(place, board, state.history[place.row.model]),
-                *_row_facts(facts.get(place.row.model, {}), columns),
-                [visible_line(peer) for peer in copies_of.get(place.row.model, ())],
-                "; ".join(_samples(place.row, board)),
-                place.lead_in_words,
-            ]
-            for place in state.placed
-        ],
-    }
-
-
-def _row(place: Placed, board: Board, history: Sequence[BoardRow]) -> list[Any]:
-    """Return the first fields of a row of the page's data; ``site.js`` names all of them."""
-
-    def figures(row: BoardRow) -> list[Any]:
-        ends = _short(row.score), _short(row.low), _short(row.high)
-        return [int(row.estimated), *ends, row.items, row.documents]
-
-    row = place.row
-    scores = [_of_task(row.tasks[task], row.estimated) for task in _columns_of_tasks(board)]
-    past = [[row.date, *figures(row), row.made_by] for row in history] if len(history) > 1 else []
-    return [
-        place.rank, place.best, place.worst, visible_line(row.model), *figures(row), row.date,
-        scores, row.made_by, past, 100 * (row.confidence or 0),
-    ]  # fmt: skip
-
-
-def _row_facts(facts: Mapping[str, str], columns: Iterable[str]) -> list[Any]:
-    """Return the fields of a row that hold what the operator says of its model."""
-    texts = [visible_line(facts.get(column, "")) for column in columns]
-    return [texts, _link(facts.get("link", ""))]
+def _figures(row: BoardRow) -> list[Any]:
+    """Return whether a row is an estimate, its score and interval, and its numbers of documents."""
+    ends = _short(row.score), _short(row.low), _short(row.high)
+    return [int(row.estimated), *ends, row.items, row.documents]
 
 
 def _of_task(task_score: TaskScore, estimated: bool) -> Any:
@@ -499,36 +495,6 @@ def _drawn_otherwise(state: BoardStanding) -> list[str]:
 
 def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
-
-
-def _notes(
-    board: Board, state: BoardStanding, times_shown: Mapping[str, Mapping[Any, int]]
-) -> list[str]:
-    """Return the sentences at the head of the page: what scores are, and how to read them."""
-    estimated = sum(place.row.estimated for place in state.placed)
-    drawn = sum(place.row.drawn for place in state.placed)
-    better = "higher" if board.scale.higher_is_better else "lower"
-    notes = [f"Score: {_score_in_words(board)}; {better} is better.", *_metrics_in_words(board)]
-    if estimated:
-        notes.append(
-            f"≈ marks {plural(estimated, 'estimate')} from some of the documents; all other rows "
-            "are full results."
-        )
-    if drawn:
-        notes.append(
-            f"The full results of {plural(drawn, 'model')} are sampled answers: a score is that of "
-            "the draws, and its interval is for the model's expected score."
-        )
-    levels = {exact_percent(place.row.confidence) for place in state.placed if place.row.confidence}
-    if estimated or drawn:
-        notes.append(
-            f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, a "
-            "row shows a range of ranks."
-        )
-    if missing := unknown_scoring(board):
-        notes.append(f"{missing[0].upper()}{missing[1:]}.")
-    notes += [*_drawn_otherwise(state), *_exposure_in_words(board, times_shown)]
-    return notes[:_MAX_NOTES]
 
 
 def _exposure_in_words(board: Board, times_shown: Mapping[str, Mapping[Any, int]]) -> Iterator[str]:

@@ -36,6 +36,7 @@ from ..scores.readers.frameworks import helm_rows, helm_task
 from ..scores.reading import json_value
 from ..shown import first_of, plural
 from ..upkeep.score_tables import spread
+from .logs import LogRequest
 
 NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
@@ -63,16 +64,7 @@ DocIds = dict[str, int]
 Content = TypeVar("Content")
 
 
-def fetch(
-    name: str,
-    task: str,
-    *,
-    candidates: Callable[[Sequence[str]], Sequence[str]],
-    n_models: int,
-    max_gb: float,
-    say: Callable[[str], object],
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Path:
+def fetch(name: str, task: str, request: LogRequest) -> Path:
     """Fetch a release's scores on a task of the harness; return a folder with them as one table.
 
     Parameters
@@ -81,12 +73,8 @@ def fetch(
         ``helm:PROJECT`` or ``helm:PROJECT@RELEASE``.
     task : str
         The harness's name of the task, which is loaded for its documents.
-    candidates : callable
-        Chooses by name the models of which `n_models` are taken, spread over their scores.
-    n_models : int
-    max_gb : float
-    say, on_progress : callable
-        As `LogRequest` has them.
+    request : LogRequest
+        How many models are taken, and how much is fetched at most.
 
     Raises
     ------
@@ -94,7 +82,7 @@ def fetch(
         If the bucket does not answer as HELM's does.
     UsageError
         If there is no such release, HELM has no document of the task, it scores the task otherwise
-        than the harness, or more would be fetched than `max_gb`.
+        than the harness, or more would be fetched than `request` allows.
     """
     with _failures_in_words(name):
         bucket = _Bucket(name)
@@ -112,24 +100,25 @@ def fetch(
         # Of a model that ran several of these scenarios, the first one counts.
         run_of = {run.model: run for scenario in reversed(doc_ids_of) for run in runs_of[scenario]}
         first_scenario = first_of(list(doc_ids_of), 1)
-        means = _means(bucket, [run_of[model] for model in candidates(sorted(run_of))])
+        means = _means(bucket, [run_of[model] for model in request.candidates(sorted(run_of))])
         if not means:
             raise UsageError(f"{name}: no run of {first_scenario} says how it scores")
-        size_of = {run_of[model]: bucket.size(run_of[model]) for model in spread(means, n_models)}
+        chosen_models = spread(means, request.n_models)
+        size_of = {run_of[model]: bucket.size(run_of[model]) for model in chosen_models}
         size = sum(size_of.values())
         common = {doc_id for doc_ids in doc_ids_of.values() for doc_id in doc_ids.values()}
-        say(
+        request.say(
             f"{name}: {bucket.release}, {first_scenario}: {len(common):,} of "
             f"{len(session.doc_ids):,} documents of {task} found by their text; {len(size_of)} of "
             f"{plural(len(run_of), 'model')} (scores {min(means.values()):.3g} to "
             f"{max(means.values()):.3g}), {size / 1e6:,.0f} MB; what is cached is not fetched again"
         )
-        require_small(name, len(size_of), size, max_gb)
+        require_small(name, len(size_of), size, request.max_gb)
         scores: list[_Score] = []
         for run, done in zip(size_of, accumulate(size_of.values())):
             scores += _scores(bucket, run, doc_ids_of[run.scenario])
-            if on_progress is not None:
-                on_progress(done, size)
+            if request.on_progress is not None:
+                request.on_progress(done, size)
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
         return _written(bucket.cache / bucket.release / task, task, metric, scores, hashes)
 

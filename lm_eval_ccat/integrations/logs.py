@@ -84,6 +84,15 @@ class LogRequest:
     on_progress: Progress = None
     names: PathNames = field(default_factory=PathNames)
 
+    @property
+    def n_models(self) -> int:
+        """How many models are taken where there are more."""
+        return self.models or MODELS
+
+    def candidates(self, models: Sequence[str]) -> list[str]:
+        """Return the models of which it is looked up how able they are, before some are taken."""
+        return _of_each_family(models, _CANDIDATES_PER_MODEL * self.n_models)
+
 
 @contextmanager
 def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator[Path | None]:
@@ -110,7 +119,14 @@ def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator
         return
     # HELM's scores lie in a cache of their own, and are joined by texts, not by ids.
     if helm_names := [name for name in names if name.startswith(HELM)]:
-        yield _of_helm(helm_names[0], names, request)
+        from .helm import fetch
+
+        if len(names) > 1 or len(request.tasks) != 1:
+            raise UsageError(
+                f"{helm_names[0]} stands alone, with the harness's name of one task (--task), "
+                "whose documents are found by their text"
+            )
+        yield fetch(names[0], request.tasks[0], request)
         return
     with TemporaryDirectory() as folder:
         for n, name in enumerate(names):
@@ -145,27 +161,6 @@ def _put(name: str, target: Path, request: LogRequest) -> None:
         if not source.is_dir():
             raise UsageError(f"{name}: no such directory of logs; each of several is one")
         _link(source, target)
-
-
-def _of_helm(name: str, names: Sequence[str], request: LogRequest) -> Path:
-    """Fetch the scores that HELM published on a task of the harness."""
-    from .helm import fetch
-
-    if len(names) > 1 or len(request.tasks) != 1:
-        raise UsageError(
-            f"{name} stands alone, with the harness's name of one task (--task), whose documents "
-            "are found by their text"
-        )
-    n_models = request.models or MODELS
-    return fetch(
-        name,
-        request.tasks[0],
-        candidates=lambda models: _of_each_family(models, _CANDIDATES_PER_MODEL * n_models),
-        n_models=n_models,
-        max_gb=request.max_gb,
-        say=request.say,
-        on_progress=request.on_progress,
-    )
 
 
 def _elsewhere(name: str) -> bool:
@@ -234,11 +229,10 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
     # A board holds hundreds of gigabytes.
     if not request.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
-    n_models = request.models or MODELS
     with opened_hub(f"hub:{owner}: the logs cannot be fetched") as hub:
         api = hub.library.HfApi(endpoint=hub.address)
         repo_of = _repos_of_board(api, owner)
-        candidates = _of_each_family(list(repo_of), _CANDIDATES_PER_MODEL * n_models)
+        candidates = request.candidates(list(repo_of))
         start = time.monotonic()
         run_of = {
             model: run
@@ -259,7 +253,7 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
                 f"hub:{owner}: no samples of {', '.join(request.tasks)}{dated} in the logs of "
                 f"{plural(len(candidates), 'model')} that were looked at"
             )
-        runs = [run_of[model] for model in spread(scores, n_models)]
+        runs = [run_of[model] for model in spread(scores, request.n_models)]
         size = sum(run.size for run in runs)
         n_families = len({family_of(model) for model in scores})
         request.say(
