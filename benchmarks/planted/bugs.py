@@ -4795,8 +4795,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "board: a link of the operator is a column",
         "lm_eval_ccat/board/publish",
-        'for column in model_facts if column != "link"',
-        "for column in model_facts",
+        '            if column != "link"\n',
+        "",
         ("tests/board/test_board.py::test_facts_are_of_the_site_that_was_published_last",),
     ),
     Bug(

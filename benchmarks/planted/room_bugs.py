@@ -467,8 +467,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a model that lacks documents has full results",
-            "elif lacking:",
-            "elif not asked.n_items:",
+            "if judgement.reason or lacking:",
+            "if judgement.reason or not asked.n_items:",
         ),
         (
             "a model's full score is the mean of its scores on [0, 1]",
