@@ -3716,8 +3716,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "where answers are kept a comparison is to ask all documents",
         "lm_eval_ccat/report/following",
-        "deciding.likely_limit if keeps_answers else deciding.n_items",
-        "deciding.n_items if keeps_answers else deciding.likely_limit",
+        "min(needed, n_items) if keeps_answers else n_items",
+        "n_items if keeps_answers else min(needed, n_items)",
         (
             "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
         ),
@@ -3734,8 +3734,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the outcome that needs fewest documents says how many decide",
         "lm_eval_ccat/report/following",
-        "needed=max(\n",
-        "needed=min(\n",
+        "needed = max(\n",
+        "needed = min(\n",
         (
             "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
         ),
@@ -3752,8 +3752,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the documents still to run count those that were run",
         "lm_eval_ccat/report/following",
-        "run both models on about {deciding.needed - deciding.answered:,} ",
-        "run both models on about {deciding.needed:,} ",
+        "run both models on about {needed - answered:,} more",
+        "run both models on about {needed:,} more",
         (
             "tests/report/test_plain_pages.py::test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes",
         ),
@@ -4063,8 +4063,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a metric without the filter that is named is left out",
         "lm_eval_ccat/upkeep/score_tables",
-        "return by_filter or matching",
-        "return by_filter",
+        "if outcome.filter in filters] or meant",
+        "if outcome.filter in filters]",
         (
             "tests/upkeep/test_suites.py::test_a_metric_that_lacks_the_filter_which_is_named_has_its_own",
         ),

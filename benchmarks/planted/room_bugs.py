@@ -934,8 +934,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a metric of another task's pattern is meant",
-            "any(fnmatchcase(outcome.metric, metric) for metric in self.metrics)",
-            "all(fnmatchcase(outcome.metric, metric) for metric in self.metrics)",
+            "any(outcome in named for named in by_name)",
+            "all(outcome in named for named in by_name)",
         ),
     ),
     "live/line": (
@@ -2081,8 +2081,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "simulation/judging": (
         (
             "the first level that reaches tau counts though a later one does not",
-            "lower, higher = levels[below[-1] : below[-1] + 2]",
-            "lower, higher = levels[below[0] : below[0] + 2]",
+            "last_below = below[-1]",
+            "last_below = below[0]",
         ),
         (
             "touching intervals are no tie",

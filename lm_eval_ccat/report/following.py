@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..content import RankingContent
 from ..live.result import PARTIAL
@@ -16,7 +16,7 @@ from ..ranker.verdicts import NOT_KNOWN
 from ..shown import first_of, visible_line
 
 if TYPE_CHECKING:
-    from ..live.comparison import Compared, Comparison
+    from ..live.comparison import Comparison
 
 _AGAIN = "the same command with --resume"
 
@@ -137,15 +137,22 @@ def after_comparison(
         if outcome.decisive and outcome.overall.verdict == NOT_KNOWN and outcome.n_items is not None
     ]
     if comparison.verdict == NOT_KNOWN and undecided:
-        deciding = _DecidingDocuments.of(undecided)
-        if live and max_items is not None and deciding.answered < deciding.n_items:
+        # Numbers of documents by the outcome that needs most. Without an estimate of what would
+        # decide, all are needed.
+        answered = max(outcome.overall.documents for outcome in undecided)
+        needed = max(
+            outcome.overall.documents + (outcome.overall.more_documents or outcome.n_items or 0)
+            for outcome in undecided
+        )
+        n_items = max(outcome.n_items or 0 for outcome in undecided)
+        if live and max_items is not None and answered < n_items:
             # Where all is asked anew, another limit that is too low would cost it all once more.
-            larger = deciding.likely_limit if keeps_answers else deciding.n_items
+            larger = min(needed, n_items) if keeps_answers else n_items
             return f"To decide it: the same command with --max_items {larger}{anew}"
-        if not live and deciding.answered < deciding.needed <= deciding.n_items:
+        if not live and answered < needed <= n_items:
             return (
-                f"To decide it: run both models on about {deciding.needed - deciding.answered:,} "
-                f"more of the task's {deciding.n_items:,} documents, then the same command"
+                f"To decide it: run both models on about {needed - answered:,} more of the task's "
+                f"{n_items:,} documents, then the same command"
             )
     name = visible_line(comparison.candidate)
     lists = any(outcome.losses for outcome in comparison.outcomes)
@@ -153,32 +160,6 @@ def after_comparison(
     if pages:
         return f"Next: open {shlex.quote(str(pages[0]))}{which}"
     return f"Next: the same command with -o page.html{which}{anew}"
-
-
-class _DecidingDocuments(NamedTuple):
-    """Numbers of documents: with answers, needed to decide (by estimate), and of the benchmark."""
-
-    answered: int
-    needed: int
-    n_items: int
-
-    @property
-    def likely_limit(self) -> int:
-        """A limit of documents that probably decides; at most all."""
-        return min(self.needed, self.n_items)
-
-    @classmethod
-    def of(cls, outcomes: Sequence[Compared]) -> _DecidingDocuments:
-        """Return the numbers of documents for the outcome that needs most."""
-        return cls(
-            answered=max(outcome.overall.documents for outcome in outcomes),
-            # Without an estimate of what would decide, all documents are needed.
-            needed=max(
-                outcome.overall.documents + (outcome.overall.more_documents or outcome.n_items or 0)
-                for outcome in outcomes
-            ),
-            n_items=max(outcome.n_items or 0 for outcome in outcomes),
-        )
 
 
 def after_estimate(

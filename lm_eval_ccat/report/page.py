@@ -78,6 +78,15 @@ class Section:
     content: Callable[[StoredRun], dict[str, object]] = lambda run: {}
     applies: Callable[[Mapping[str, Any]], bool] = lambda content: True
 
+    def html(self, run: StoredRun, content: Mapping[str, Any]) -> Markup:
+        """Return the section of a run's page, by the content of the page and its own."""
+        if self.text:
+            template = environment().from_string(self.text)
+        else:
+            template = environment().get_template(f"{self.name}.html.j2")
+        # The template escaped every value in it.
+        return Markup(template.render({**content, **self.content(run)}))
+
 
 _BUILTIN = (
     Section("decision", "Which ranks are possible?", applies=lambda content: content["ranks_open"]),
@@ -101,14 +110,6 @@ _BUILTIN = (
 SECTIONS: Plugins[Section] = Plugins(
     "report section", Section, lambda: {section.name: section for section in _BUILTIN}
 )
-
-
-def sections_of(
-    run: StoredRun, content: Mapping[str, Any]
-) -> list[tuple[Section, dict[str, object]]]:
-    """Return the sections of a run's page in order, each with its content."""
-    sections = [SECTIONS.get(name) for name in SECTIONS.names()]
-    return [(section, section.content(run)) for section in sections if section.applies(content)]
 
 
 # -- the page -------------------------------------------------------------------------------------
@@ -181,19 +182,9 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     jinja = environment()
     content["chart"] = jinja.get_template("charts.html.j2").module
     content["sections"] = [
-        {
-            "name": section.name,
-            "title": section.title,
-            # The template escaped every value in it.
-            "html": Markup(
-                (
-                    jinja.from_string(section.text)
-                    if section.text
-                    else jinja.get_template(f"{section.name}.html.j2")
-                ).render({**content, **its_content})
-            ),
-        }
-        for section, its_content in sections_of(run, content)
+        {"name": section.name, "title": section.title, "html": section.html(run, content)}
+        for section in SECTIONS
+        if section.applies(content)
     ]
     return str(jinja.get_template("page.html.j2").render(**content))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -436,10 +437,10 @@ class Course:
     """
 
     items: list[int] = field(default_factory=list)
-    estimates: dict[str, list[float]] = field(default_factory=dict)
-    low: dict[str, list[float]] = field(default_factory=dict)
-    high: dict[str, list[float]] = field(default_factory=dict)
-    ranks: dict[str, list[int]] = field(default_factory=dict)
+    estimates: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    low: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    high: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    ranks: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     undecided: list[int] = field(default_factory=list)
     half_width: list[float] = field(default_factory=list)
     expected: dict[str, Floats] = field(default_factory=dict)
@@ -466,11 +467,8 @@ class _RecordingBook(Book):
 
     def checkpoint(self) -> None:
         """Record the ranking as it is now."""
-        ranking, course, restore = (
-            self.ranker.result(parts=False),
-            self.course,
-            self._run.scale.restore,
-        )
+        ranking, course = self.ranker.result(parts=False), self.course
+        restore = self._run.scale.restore
         course.items.append(self.n_replayed)
         # A tie is a run of undecided neighbours: n models have n - 1 such pairs.
         course.undecided.append(sum(len(tie) - 1 for tie in ranking.ties))
@@ -485,26 +483,18 @@ class _RecordingBook(Book):
                 value = float(restore(ranking.estimates[model]))
             if scored and model in position:
                 half_widths.append((high - low) / 2.0)
-            for series, figure in (
-                (course.estimates, value),
-                (course.low, low),
-                (course.high, high),
-            ):
-                series.setdefault(model, []).append(figure)
-            course.ranks.setdefault(model, []).append(position.get(model, 0) if scored else 0)
+            course.estimates[model].append(value)
+            course.low[model].append(low)
+            course.high[model].append(high)
+            course.ranks[model].append(position.get(model, 0) if scored else 0)
         # There is none while no model in the order has a score.
         course.half_width.append(median(half_widths) if half_widths else math.nan)
 
 
 def _replay(run: StoredRun) -> Course:
     """Return the ranking at evenly spaced moments, by a replay of a run that has its banks."""
-    total, n_moments = (
-        len(run.answers),
-        min(CHECKPOINTS, max(12, _MAX_ESTIMATES // len(run.models))),
-    )
-    # A ranking that only shows full results has no course.
-    if not total:
-        return Course()
+    total = len(run.answers)
+    n_moments = min(CHECKPOINTS, max(12, _MAX_ESTIMATES // len(run.models)))
     moments = np.linspace(min(total, len(run.tested)), total, n_moments).round().astype(int)
     book = _RecordingBook(run, set(moments.tolist()))
     # A running journal grows on; the page is of the moment at which it was read.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -482,29 +482,21 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> flo
         None if the largest level does not reach it.
     """
     levels = sorted(
-        _TauAt(point["items_per_model"], point["tau"])
-        for point in points
-        if point["tau"] is not None
+        (point["items_per_model"], point["tau"]) for point in points if point["tau"] is not None
     )
-    if not levels or levels[-1].tau < wanted_tau:
+    items, taus = zip(*levels) if levels else ((), ())
+    if not taus or taus[-1] < wanted_tau:
         return None
-    below = [k for k, level in enumerate(levels) if level.tau < wanted_tau]
+    below = [level for level, tau in enumerate(taus) if tau < wanted_tau]
     # Every level reaches it: fewer items were not tried.
     if not below:
-        return float(levels[0].items)
-    lower, higher = levels[below[-1] : below[-1] + 2]
+        return float(items[0])
+    last_below = below[-1]
     # A method may reach no items at the least level, and 0 has no logarithm.
-    if lower.items <= 0:
-        return float(higher.items)
-    logarithms = np.log([lower.items, higher.items])
-    return float(np.exp(np.interp(wanted_tau, [lower.tau, higher.tau], logarithms)))
-
-
-class _TauAt(NamedTuple):
-    """A method's items per model at a level of spending, and its mean tau there."""
-
-    items: float
-    tau: float
+    if items[last_below] <= 0:
+        return float(items[last_below + 1])
+    around = slice(last_below, last_below + 2)
+    return float(np.exp(np.interp(wanted_tau, taus[around], np.log(items[around]))))
 
 
 def advice(

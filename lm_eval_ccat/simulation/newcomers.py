@@ -76,10 +76,8 @@ class Newcomers:
             # Silverman's width of the kernel. The moved ability is then shrunk towards the mean, so
             # that newcomers have the spread of the models, and not a larger one.
             width = len(abilities) ** -0.2
-            ability, centre = (
-                abilities[int(model_share * len(abilities))],
-                float(np.mean(abilities)),
-            )
+            ability = abilities[int(model_share * len(abilities))]
+            centre = float(np.mean(abilities))
             moved = ability - centre + width * float(np.std(abilities)) * move
             scores[name] = curves.drawn(centre + moved / float(np.sqrt(1.0 + width**2)), rng)
         return scores

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -266,14 +266,13 @@ def outcomes_meant(
     outcomes_by_task: dict[str, list[Logged]] = {}
     for outcome in logged:
         outcomes_by_task.setdefault(outcome.task or "", []).append(outcome)
-    # A filter may be named among the metrics, as in ``--metric exact_match,strict-match``.
-    query = _MetricQuery(metrics, {filter, *(metrics or ())}, single)
     meant: list[Logged] = []
     lacking: list[str] = []
     must_report = _tasks_meant(path, list(outcomes_by_task), tasks) if logged else {}
     for task, must in must_report.items():
-        outcomes = query.among(outcomes_by_task[task])
-        if query.takes_only_one and len(outcomes) > 1:
+        outcomes = _outcomes_named(outcomes_by_task[task], metrics, filter, single)
+        # Nothing says which of several is meant.
+        if len(outcomes) > 1 and (single or metrics is None):
             raise _ambiguous(path, task, outcomes)
         # A pattern passes over tasks without the metric; a task that the user names must have it.
         if must and not outcomes:
@@ -292,48 +291,26 @@ def outcomes_meant(
     return meant
 
 
-class _MetricQuery(NamedTuple):
-    """Which of a task's outcomes are meant.
+def _outcomes_named(
+    outcomes: Sequence[Logged], metrics: Sequence[str] | None, filter: str | None, single: bool
+) -> list[Logged]:
+    """Return the outcomes of a task that names of metrics and filters mean; see `outcomes_meant`.
 
-    Attributes
-    ----------
-    metrics : sequence of str or None
-        Names or patterns of metrics, and names of filters; None means the only metric.
-    filters : collection of (str or None)
-        Names of filters, among others.
-    single : bool
-        Whether only the first metric counts that the task reports.
+    A metric that has none of the filters that are named is taken with its own.
     """
-
-    metrics: Sequence[str] | None
-    filters: Collection[str | None]
-    single: bool
-
-    @property
-    def takes_only_one(self) -> bool:
-        """Whether two matching outcomes of a task are one too many, as nothing says which."""
-        return self.metrics is None or self.single
-
-    def among(self, outcomes: Sequence[Logged]) -> list[Logged]:
-        """Return the outcomes by the filters that are named, or by any if the metric has none."""
-        matching = self._of_metrics(outcomes)
-        by_filter = [outcome for outcome in matching if outcome.filter in self.filters]
-        return by_filter or matching
-
-    def _of_metrics(self, outcomes: Sequence[Logged]) -> list[Logged]:
-        if self.metrics is None:
-            return list(outcomes)
-        if self.single:
-            by_name = (
-                [outcome for outcome in outcomes if fnmatchcase(outcome.metric, metric)]
-                for metric in self.metrics
-            )
-            return next(filter(None, by_name), [])
-        return [
-            outcome
-            for outcome in outcomes
-            if any(fnmatchcase(outcome.metric, metric) for metric in self.metrics)
+    meant = list(outcomes)
+    if metrics is not None:
+        by_name = [
+            [outcome for outcome in outcomes if fnmatchcase(outcome.metric, metric)]
+            for metric in metrics
         ]
+        if single:
+            meant = next((named for named in by_name if named), [])
+        else:
+            meant = [outcome for outcome in outcomes if any(outcome in named for named in by_name)]
+    # A filter may be named among the metrics, as in ``--metric exact_match,strict-match``.
+    filters = {filter, *(metrics or ())}
+    return [outcome for outcome in meant if outcome.filter in filters] or meant
 
 
 def _metrics_of(outcomes: Sequence[Logged]) -> list[str]:
