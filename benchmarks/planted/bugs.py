@@ -2698,8 +2698,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "answers: the earliest run's answer counts",
         "lm_eval_ccat/scores/answers",
-        "in by_date(usable, labels_of(usable)):",
-        "in reversed(by_date(usable, labels_of(usable))):",
+        "in oldest_first(usable, labels_of(usable)):",
+        "in reversed(oldest_first(usable, labels_of(usable))):",
         (
             "tests/scores/test_harness_logs.py::test_of_the_answers_to_a_document_the_latest_counts_and_its_first_target",
         ),

@@ -576,12 +576,14 @@ def _texts_of(items: dict[str, Any], column: str, n: int) -> tuple[str | None, .
 
 
 def _list(values: Any, name: str, n: int | None = None) -> list[Any]:
+    """Return a value of a file that has to be a list, of `n` values if that is stated."""
     if not isinstance(values, list) or n not in (None, len(values)):
         raise ValueError(f"{name} is not a list" + ("" if n is None else f" of {n} values"))
     return values
 
 
 def _text(value: Any, what: str) -> str:
+    """Return a value of a file that has to be a text of limited length."""
     if not isinstance(value, str) or len(value) > _MAX_LETTERS:
         raise ValueError(f"{what} is not a text")
     return value

@@ -253,6 +253,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
 
 
 def _no_constant(name: str) -> Any:
+    """Refuse NaN and infinities, which `json` would read."""
     raise ValueError(f"{name} is not a number JSON knows")
 
 

@@ -432,6 +432,7 @@ def _same(a: Any, b: Any) -> bool:
     """
 
     def plain(value: Any) -> Any:
+        """Return a value in the form in which it is compared."""
         if isinstance(value, (list, tuple)):
             return value[0] if len(value) == 1 else list(value)
         return None if value == "" else value

@@ -834,6 +834,7 @@ def _calibrated_suite(
     """Calibrate the banks of every task of some full results, and tell of tasks without one."""
 
     def on_bank(task: str, name: str, bank: ItemBank | str, facts: Mapping[str, Any]) -> None:
+        """Say why a task has no bank; see `build` for the arguments."""
         # A board may stand without one of its tasks, but not without saying so.
         if isinstance(bank, str):
             say(f"{task} {name}: not on the board, as there is no bank: {bank}")

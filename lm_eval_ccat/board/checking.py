@@ -284,6 +284,7 @@ def broken_evidence(board: Board, rows: Sequence[BoardRow | None]) -> list[Broke
     root, digests = board.path.resolve(), dict[str, str]()
 
     def broken(file: str, sha256: str) -> BrokenEvidence | None:
+        """Return why a file that a row names as evidence proves nothing; None if it proves it."""
         # A stranger's ledger may name any file of this machine.
         if not (board.path / file).resolve().is_relative_to(root):
             return BrokenEvidence(LEDGER, f"{file} lies outside the board")

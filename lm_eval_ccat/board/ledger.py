@@ -179,27 +179,33 @@ class BoardRow:
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
     # JSON of Python has NaN and infinity, which would pass every comparison.
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_count(value: Any) -> bool:
+    """Whether a value is a whole number from 0 on."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_text(value: Any) -> bool:
+    """Whether a value is a text."""
     return isinstance(value, str)
 
 
 def _or_none(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a test that takes null, too, beside what `is_sound` takes."""
     return lambda value: value is None or is_sound(value)
 
 
 def _list_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a test for lists all of whose values `is_sound` takes."""
     return lambda values: isinstance(values, list) and all(map(is_sound, values))
 
 
 def _object_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return a test for objects all of whose values `is_sound` takes."""
     return lambda values: isinstance(values, dict) and all(map(is_sound, values.values()))
 
 

@@ -284,7 +284,7 @@ class _Site:
             Columns of the operator's file.
         """
         row = place.row
-        scores = [_of_task(row.tasks[task], row.estimated) for task in self._columns_of_tasks]
+        scores = [_shown_score(row.tasks[task], row.estimated) for task in self._columns_of_tasks]
         history, facts = self.state.history[row.model], self.facts.get(row.model, {})
         past = [[peer.date, *_figures(peer), peer.made_by] for peer in history]
         return [
@@ -439,7 +439,7 @@ def _figures(row: BoardRow) -> list[Any]:
     return [int(row.estimated), *ends, row.items, row.documents]
 
 
-def _of_task(task_score: TaskScore, estimated: bool) -> Any:
+def _shown_score(task_score: TaskScore, estimated: bool) -> Any:
     """Return a full result as a number, an estimate with the ends of its interval."""
     if not estimated:
         return _short(task_score.score)
@@ -494,6 +494,7 @@ def _drawn_otherwise(state: BoardStanding) -> list[str]:
 
 
 def _short(value: float) -> float:
+    """Return a figure with so many digits as the data of the page have."""
     return float(f"{value:.{_DIGITS}g}")
 
 

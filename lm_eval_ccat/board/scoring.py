@@ -33,7 +33,7 @@ def unknown_scoring(board: Board) -> str:
     """
     rows = [line.row for line in board.ledger.lines() if line.row and not line.row.estimated]
     of_logs = any(score.configuration for row in rows for score in row.tasks.values())
-    if _read(board) or not of_logs:
+    if _kept_scorings(board) or not of_logs:
         return ""
     return (
         f"{SCORING} is missing, so it is not known how the board's full results were scored, nor "
@@ -85,7 +85,7 @@ def other_scoring(
     RunError
         If the board's own file cannot be read.
     """
-    known, refused = _read(board), dict[str, str]()
+    known, refused = _kept_scorings(board), dict[str, str]()
     notes: dict[str, list[str]] = {}
     for task, table in tables.items():
         name = _name(task, table.settings.get("task_version"))
@@ -129,7 +129,7 @@ def _digest(scoring: Scoring) -> int:
 
 def forget_scoring(board: Board) -> None:
     """Mark what is known as of earlier banks; the next logs say it of the new ones."""
-    known = _read(board)
+    known = _kept_scorings(board)
     keep_scoring(board, {name.removesuffix(_BEFORE) + _BEFORE: known[name] for name in known})
 
 
@@ -147,7 +147,7 @@ def keep_scoring(board: Board, scorings: Scorings) -> None:
     keep_hashes(board.path, [board.path / SCORING])
 
 
-def _read(board: Board) -> Scorings:
+def _kept_scorings(board: Board) -> Scorings:
     """Return how the tasks of a board were scored, by its file; empty without one."""
     file = board.path / SCORING
     if not file.is_file():

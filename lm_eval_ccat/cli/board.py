@@ -59,7 +59,7 @@ def add(args: argparse.Namespace) -> int:
     """Add models with full results."""
 
     board = boards.Board(args.board)
-    return _say(args, board, boards.add(board, args.source))
+    return _print_added(args, board, boards.add(board, args.source))
 
 
 def place(args: argparse.Namespace) -> int:
@@ -72,6 +72,7 @@ def place(args: argparse.Namespace) -> int:
         spent = ""
 
         def finished(self, result: Result) -> None:
+            """Keep in words what the answers cost; the result is printed as rows of the board."""
             # Only warns: the caller prints where the models stand on the board.
             Observer.finished(self, result)
             answers = plural(result.content["items_administered"], "answer")
@@ -79,13 +80,15 @@ def place(args: argparse.Namespace) -> int:
 
     # The board is read first: one that is damaged must not cost a run.
     board, display = boards.Board(args.board), Placing(json=args.json)
-    code = _say(args, board, boards.place(board, args.source, name=args.name, observer=display))
+    code = _print_added(
+        args, board, boards.place(board, args.source, name=args.name, observer=display)
+    )
     if display.spent:
         display.note(display.spent)
     return code
 
 
-def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
+def _print_added(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
     """Print where the new rows stand, and warn of who was left out and of what looks odd.
 
     Return the exit code: `PARTIAL` if a model was left out that is not in the ledger.
@@ -108,6 +111,7 @@ def _say(args: argparse.Namespace, board: boards.Board, added: Added) -> int:
 
 
 def _to_publish(board: boards.Board) -> str:
+    """Return the line that says how to publish a board."""
     return f"Next: lm-eval-ccat board publish {shlex.quote(str(board.path))} -o site"
 
 

@@ -129,6 +129,7 @@ def _bank_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _one_bank(args: argparse.Namespace) -> int:
+    """Make a bank of one task, and print what is known of it; return the exit code."""
     table, options = None, _bank_options(args)
     if args.scores is not None:
         table = read_scores(args.scores, args, repeats=True)
@@ -149,11 +150,13 @@ def _one_bank(args: argparse.Namespace) -> int:
 
 
 def _suite_of_banks(args: argparse.Namespace) -> int:
+    """Make a bank of each task and metric, and print a line on each; return the exit code."""
     facts: dict[str, dict[str, Facts]] = {}
     lacking: list[str] = []
     warnings: dict[str, list[str]] = {}
 
     def show(task: str, name: str, bank: ItemBank | str, report: Facts) -> None:
+        """Print a line on a bank once it is made, or warn why there is none; see `build`."""
         if isinstance(bank, str):
             lacking.append(f"{task} {name}")
             warn(f"{task} {name}: no bank: {bank}")

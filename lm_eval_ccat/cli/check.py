@@ -119,6 +119,7 @@ def _table(metrics: list[MetricCheck]) -> list[str]:
 
 
 def _title(members: list[TaskCheck]) -> str:
+    """Return the names of tasks that differ only in these, and how many documents they have."""
     known = [check.documents for check in members if check.documents is not None]
     count = f"{sum(known)} documents" if len(known) == len(members) else "documents not downloaded"
     if len(members) == 1:
@@ -128,6 +129,7 @@ def _title(members: list[TaskCheck]) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
+    """Return a text as indented lines of at most 100 characters."""
     return textwrap.wrap(
         text, 100, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
     )

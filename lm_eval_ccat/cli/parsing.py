@@ -95,6 +95,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse arguments; refuse an unknown flag, and name the one that may be meant."""
         parsed, left = super().parse_known_args(args, namespace)
         # Only flags are refused here; argparse itself refuses surplus arguments.
         unknown = [argument.partition("=")[0] for argument in left if argument.startswith("-")]
@@ -108,6 +109,7 @@ class CommandParser(argparse.ArgumentParser):
         return parsed, left
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices, and name the one that may be meant."""
         if action.choices is not None and value not in action.choices:
             choices = [str(choice) for choice in action.choices]
             what = "/".join(action.option_strings) or action.metavar or action.dest
@@ -483,6 +485,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
         task = bar.add_task(what, total=None)
 
         def show(done: int, total: int) -> None:
+            """Draw how much is done."""
             bar.update(task, completed=done, total=total, refresh=True)
 
         yield show

@@ -30,6 +30,7 @@ from .parsing import (
 
 
 def _item_count(text: str) -> Any:
+    """Return the number of items per model; None for the word that means no limit."""
     return None if text == "none" else ABOVE_0.read(text, OptionPlace("--items_per_model"))
 
 

@@ -74,6 +74,7 @@ def _repair(args: argparse.Namespace) -> int:
 
 
 def _against_full_results(args: argparse.Namespace) -> int:
+    """Compare what a run says with full results, and print it; return the exit code."""
     stored = stored_ranking(args.run, args.task, args.metric)
     with progress("reading logs") as show:
         tables = [

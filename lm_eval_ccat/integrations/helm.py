@@ -310,6 +310,7 @@ def _likeness(scenario: str, task: str) -> int:
 
 
 def _letters_and_digits(name: str) -> str:
+    """Return the letters and digits of a name, in lower case."""
     return re.sub(r"[\W_]", "", name).lower()
 
 
@@ -387,7 +388,7 @@ class _Bucket:
         self.name, self._root = name, f"{match['project']}/benchmark_output"
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         self.cache = Path(cache) / "lm-eval-ccat" / "helm" / match["project"]
-        releases = self._below(f"{self._root}/releases/")
+        releases = self._folders_below(f"{self._root}/releases/")
         if not releases:
             raise UsageError(f"{name}: HELM's bucket has no releases of {match['project']}")
         self.release = match["release"] or max(releases, key=_version)
@@ -448,7 +449,7 @@ class _Bucket:
         """Fetch a file, which has another name until it is whole."""
         local.parent.mkdir(parents=True, exist_ok=True)
         part = local.with_name(f"{local.name}.{os.getpid()}.part")
-        with _opened(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:
+        with _opened_address(f"{_HOST}/{_BUCKET}/{quote(f'{self._root}/{path}')}") as stream:
             with part.open("wb") as out:
                 while chunk := stream.read(1 << 20):
                     out.write(chunk)
@@ -458,7 +459,7 @@ class _Bucket:
                     raise OSError(f"{path} broke off after {out.tell():,} of {length} bytes")
         part.replace(local)
 
-    def _below(self, prefix: str) -> list[str]:
+    def _folders_below(self, prefix: str) -> list[str]:
         """Return the names of the folders at a place."""
         listed = self._listed("prefixes", prefix=prefix, delimiter="/")
         return [str(path).removeprefix(prefix).strip("/") for path in listed]
@@ -467,7 +468,7 @@ class _Bucket:
         """Yield what all pages of a listing have under the key `part`."""
         while True:
             url = f"{_HOST}/storage/v1/b/{_BUCKET}/o?{urlencode(query)}"
-            with _opened(url) as stream:
+            with _opened_address(url) as stream:
                 page = dict(json.load(stream))
             yield from page.get(part, ())
             if not (token := page.get("nextPageToken")) or token == query.get("pageToken"):
@@ -476,10 +477,11 @@ class _Bucket:
 
 
 def _runs_in(file: Path) -> list[_Run]:
+    """Return the runs that a file of their suites lists."""
     return [_Run(str(name), str(suite)) for name, suite in json_value(file).items()]
 
 
-def _opened(url: str) -> Any:
+def _opened_address(url: str) -> Any:
     """Open an address for reading.
 
     Raises
@@ -497,4 +499,5 @@ def _opened(url: str) -> Any:
 
 
 def _version(release: str) -> list[int]:
+    """Return the numbers in the name of a release, by which releases are ordered."""
     return [int(number) for number in re.findall(r"\d+", release)]

@@ -91,7 +91,7 @@ class LogRequest:
 
     def candidates(self, models: Sequence[str]) -> list[str]:
         """Return the models of which it is looked up how able they are, before some are taken."""
-        return _of_each_family(models, _CANDIDATES_PER_MODEL * self.n_models)
+        return _one_of_each_family(models, _CANDIDATES_PER_MODEL * self.n_models)
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator
         If one of several folders does not exist, or more would be fetched than `request` allows.
     """
     request = request or LogRequest()
-    if not names or (len(names) == 1 and not _elsewhere(names[0])):
+    if not names or (len(names) == 1 and not _must_be_fetched(names[0])):
         yield Path(names[0]) if names else None
         return
     # HELM's scores lie in a cache of their own, and are joined by texts, not by ids.
@@ -134,7 +134,7 @@ def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator
             # Numbered, as names that differ may be alike but for their signs.
             target = Path(folder) / f"{n:03d}_{stem}"
             request.names[str(target)] = name
-            _put(name, target, request)
+            _put_logs(name, target, request)
         request.names[folder] = " and ".join(names)
         try:
             yield Path(folder)
@@ -144,7 +144,7 @@ def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator
             raise
 
 
-def _put(name: str, target: Path, request: LogRequest) -> None:
+def _put_logs(name: str, target: Path, request: LogRequest) -> None:
     """Put the logs that a name stands for into a folder: fetched, unpacked or linked."""
     if board := _BOARD.fullmatch(name):
         _fetch_board(board["owner"], board["run"] or "", request, target)
@@ -163,7 +163,7 @@ def _put(name: str, target: Path, request: LogRequest) -> None:
         _link(source, target)
 
 
-def _elsewhere(name: str) -> bool:
+def _must_be_fetched(name: str) -> bool:
     """Whether what a name stands for has to be fetched or unpacked."""
     return name.startswith(("hub:", "github:", HELM)) or (
         name.endswith(_ENDINGS) and Path(name).is_file()
@@ -182,7 +182,7 @@ def _link(source: Path, target: Path) -> None:
 # -- which models ---------------------------------------------------------------------------------
 
 
-def _of_each_family(models: Sequence[str], n_models: int) -> list[str]:
+def _one_of_each_family(models: Sequence[str], n_models: int) -> list[str]:
     """Choose models by name alone: one of each family in turn, in an order without a meaning."""
     families: dict[str, list[str]] = {}
     for model in sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest()):

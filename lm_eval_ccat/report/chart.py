@@ -156,6 +156,7 @@ class Box:
         """Return where each point lies, as SVG has it; it may lie above or below the area."""
 
         def depth(y: float) -> float:
+            """Return how far below the top a value lies."""
             return round(self.height * (1.0 - self.up.uncut_percent(y) / 100.0), 3)
 
         return [f"{self.x(x):g} {depth(y):g}" for x, y in zip(xs, ys)]
@@ -390,4 +391,5 @@ class Panel:
 
 
 def _number(value: object) -> str:
+    """Return a value as an SVG attribute has it: a number by six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -31,7 +31,7 @@ QUESTIONS = {
 }
 
 
-def about(compared: Compared) -> str:
+def question_in_words(compared: Compared) -> str:
     """Name the question that an outcome's verdict answers."""
     if compared.sampled and compared.question == BENCHMARK:
         return "in expected scores on these documents"
@@ -40,7 +40,7 @@ def about(compared: Compared) -> str:
 
 def questions(outcomes: Iterable[Compared]) -> str:
     """Name the questions that verdicts answer, each once: of two tasks one may be sampled."""
-    return " and ".join(dict.fromkeys(map(about, outcomes)))
+    return " and ".join(dict.fromkeys(map(question_in_words, outcomes)))
 
 
 def lines(comparison: Comparison) -> list[str]:
@@ -54,7 +54,7 @@ def lines(comparison: Comparison) -> list[str]:
         # An outcome that does not decide the verdict is only reported.
         note = outcome.scale if outcome.decisive else f"reported; {outcome.scale}"
         texts.append(
-            f"{outcome.name} ({note}), {about(outcome)}: "
+            f"{outcome.name} ({note}), {question_in_words(outcome)}: "
             + in_words(comparison, outcome, outcome.overall)
         )
         width = max(map(len, outcome.groups), default=0)
@@ -74,6 +74,7 @@ def markdown(comparison: Comparison) -> str:
     """Return a comparison as a comment on a pull request."""
 
     def md(text: str) -> Markup:
+        """Return a text that Markdown shows as it is."""
         return Markup(in_markdown(text))
 
     return _rendered(
@@ -107,7 +108,8 @@ def junit(comparison: Comparison) -> str:
             outcome.name,
             name,
             difference.verdict if outcome.decisive and difference is outcome.overall else "",
-            f"{outcome.scale}, {about(outcome)}: {in_words(comparison, outcome, difference)}",
+            f"{outcome.scale}, {question_in_words(outcome)}: "
+            f"{in_words(comparison, outcome, difference)}",
         )
         for outcome in comparison.outcomes
         for name, difference in ((outcome.name, outcome.overall), *outcome.groups.items())
@@ -157,7 +159,7 @@ def _table(comparison: Comparison, outcome: Compared) -> dict[str, Any]:
     margin = comparison.margin
     rows = [("all documents", outcome.overall), *outcome.groups.items()]
     ends = [end for _, difference in rows for end in (difference.low, difference.high)]
-    first = f"{about(outcome)}: {in_words(comparison, outcome, outcome.overall)}"
+    first = f"{question_in_words(outcome)}: {in_words(comparison, outcome, outcome.overall)}"
     answers = map(str.strip, (first, *other_answer(comparison, outcome)))
     return {
         "title": f"{outcome.name} ({outcome.scale})",
@@ -255,7 +257,7 @@ def other_answer(comparison: Comparison, outcome: Compared) -> list[str]:
     # Sampled answers leave noise, and missing scores leave documents open.
     if outcome.sampled or difference.missing:
         by_benchmark = replace(outcome, question=BENCHMARK)
-        return [f"  {about(by_benchmark)}: {in_words(comparison, outcome, difference)}"]
+        return [f"  {question_in_words(by_benchmark)}: {in_words(comparison, outcome, difference)}"]
     # With all documents answered once, the difference itself is exact. It has as many digits as the
     # deciding answer prints, and at least two of its own.
     gap, half = difference.difference, 0.5 * abs(difference.difference)

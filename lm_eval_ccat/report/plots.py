@@ -259,12 +259,12 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     usable = bank.kept & np.isfinite(difficulties)
     ends = np.quantile(difficulties[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
     # Abilities of the models that calibrated the bank.
-    of_models = np.array(list(bank.constants.get("abilities", [])))
-    of_models = of_models + bank.constants.get("centre", 0.0)
+    abilities_of_models = np.array(list(bank.constants.get("abilities", [])))
+    abilities_of_models = abilities_of_models + bank.constants.get("centre", 0.0)
     # Items far from all models say little of where the scale is of use.
-    if of_models.size:
-        ends = np.clip(ends, of_models.min() - 1.0, of_models.max() + 1.0)
-    points = np.concatenate([ends, of_models, abilities])
+    if abilities_of_models.size:
+        ends = np.clip(ends, abilities_of_models.min() - 1.0, abilities_of_models.max() + 1.0)
+    points = np.concatenate([ends, abilities_of_models, abilities])
     grid = np.linspace(points.min() - MARGIN, points.max() + MARGIN, GRID)
     total, location = np.zeros(GRID), np.full(bank.n_items, np.nan)
     kept_items = np.flatnonzero(bank.kept)

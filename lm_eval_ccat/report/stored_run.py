@@ -346,6 +346,7 @@ def read_run(path: str | Path) -> StoredRun:
     times = array("d")
 
     def noting_times() -> Iterator[Record]:
+        """Yield the records of the journal, and keep the time of each that has one."""
         for record in records:
             if record.time is not None:
                 times.append(record.time)
@@ -458,6 +459,7 @@ class _RecordingBook(Book):
         self._scored = set(run.models) - set(run.tested)
 
     def _tell(self, answer: Answered) -> None:
+        """Record the ranking before the answer that follows one of the moments is told."""
         if isinstance(answer, Tell):
             if self.n_replayed in self._moments:
                 self.checkpoint()

@@ -60,7 +60,7 @@ from .tables import (
     outlook,
     parts,
 )  # fmt: skip
-from .trust import of_models
+from .trust import remarks_on_models
 
 if TYPE_CHECKING:
     from ..live.plan import Plan
@@ -333,6 +333,7 @@ def _tasks_table(columns: Sequence[ColumnContent], names: Sequence[str]) -> Tabl
 
 
 def _new_table() -> Table:
+    """Return an empty table in the style of all tables on the terminal."""
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
 
 
@@ -345,7 +346,7 @@ def notes(content: RankingContent) -> list[str]:
     return [
         *_open_pairs(content),
         *(f"Warning: {text}." for text in warnings),
-        *(text for _, text in of_models(content)),
+        *(text for _, text in remarks_on_models(content)),
         *(
             f"By {name}: {block['ranking'] or 'nothing known'}."
             for name, block in content.get("outcomes", {}).items()

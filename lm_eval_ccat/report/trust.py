@@ -34,7 +34,7 @@ class Remark(NamedTuple):
     sentence: str
 
 
-def of_models(content: RankingContent) -> Iterator[Remark]:
+def remarks_on_models(content: RankingContent) -> Iterator[Remark]:
     """Yield remarks on each model in addition to its figures, the best model's first.
 
     What the random documents say is one remark, the last. It names the first four models of the
@@ -43,7 +43,7 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
     formatted, samples, models = number_format(content), [], content["models"]
     for name in dict.fromkeys([*content["order"], *models]):
         row = models[name]
-        yield from _of_model(content, name, formatted)
+        yield from _remarks_on_model(content, name, formatted)
         if (sample := row.get("sample")) and name in content["order"]:
             estimate = on_scale(sample["estimate"], Scale.from_dict(content["scale"]))
             figures = f"{formatted(estimate)} ± {formatted(sample['standard_error'])}"
@@ -54,7 +54,7 @@ def of_models(content: RankingContent) -> Iterator[Remark]:
         )
 
 
-def _of_model(
+def _remarks_on_model(
     content: RankingContent, name: str, formatted: Callable[[float], str]
 ) -> Iterator[Remark]:
     """Yield remarks on a model, but for what its random documents say.
@@ -106,7 +106,9 @@ def sentences(run: StoredRun) -> Iterator[Remark]:
             text += f"; {expected} of them are expected to be wrong"
         yield Remark("Decisions", text + ".")
     remarks = [
-        remark for remark in of_models(run.result) if remark.topic in ("Range", "Repeats", "Sample")
+        remark
+        for remark in remarks_on_models(run.result)
+        if remark.topic in ("Range", "Repeats", "Sample")
     ]
     yield from sorted(remarks, key=lambda remark: remark.topic)
     # Remarks on the range name models about which the bank says little.
@@ -137,7 +139,7 @@ def warnings(run: StoredRun, *, with_course: bool = True) -> Iterator[Remark]:
     """Yield the page's warnings, the gravest first; `with_course` says that it shows the course."""
     if not run.finished:
         yield Remark("Running", "This run is not finished; the page shows its state so far.")
-    grave = [remark for remark in of_models(run.result) if remark.topic in GRAVE]
+    grave = [remark for remark in remarks_on_models(run.result) if remark.topic in GRAVE]
     yield from sorted(grave, key=lambda remark: GRAVE.index(remark.topic))
     doubts = run.result.get("warnings", ())
     yield from (Remark("Doubt", f"{text}.") for text in doubts)

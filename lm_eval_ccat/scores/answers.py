@@ -16,7 +16,7 @@ from .configuration import configurations_in
 from .grid import ScoreGrid
 from .prompts import DIGITS
 from .readers import run_journal
-from .readers.comparable_runs import by_date, full_runs, labels_of, shared_settings
+from .readers.comparable_runs import full_runs, labels_of, oldest_first, shared_settings
 from .readers.logged_runs import LoggedRun, find_runs
 from .readers.samples import RunSamples, SampleRow, filter_of, hash_of_row, mark_of_row, rows_of
 from .reading import Query, one_of
@@ -137,7 +137,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
     warnings += left_out
     answers: dict[tuple[str, str, Any, str], LoggedAnswer] = {}
     # For the same (model, config, document) the latest run counts.
-    for run, (model, config) in by_date(usable, labels_of(usable)):
+    for run, (model, config) in oldest_first(usable, labels_of(usable)):
         left_out_rows = Counter[str]()
         file, n_unnamed = RunSamples(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
@@ -269,13 +269,13 @@ def earlier_answers(
     source = existing(path, "file or directory of earlier answers")
     # A run directory holds logs of the harness, too, if it was completed; its journal has them all.
     if any(True for _ in run_journal.journals(source)):
-        answers = list(_of_journals(source, task))
+        answers = list(_answers_in_journals(source, task))
     else:
         runs, troubles = find_runs(source, task)
         answers = []
         # The last answer to a document is the one that is taken over.
         for run in sorted(runs, key=lambda run: run.date):
-            answers += _of_samples(run, troubles)
+            answers += _answers_in_samples(run, troubles)
         if warn is not None:
             for trouble in troubles:
                 warn(trouble)
@@ -284,7 +284,7 @@ def earlier_answers(
     return answers
 
 
-def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
+def _answers_in_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     """Yield the answers that journals at a path hold."""
     for file in run_journal.journals(path):
         header, records = run_journal.run_of(file)
@@ -310,7 +310,7 @@ def _of_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
                     )
 
 
-def _of_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
+def _answers_in_samples(run: LoggedRun, troubles: list[str]) -> Iterator[EarlierAnswer]:
     """Yield the answers that a run's samples hold; lines that cannot be read go to `troubles`."""
     damaged = 0
     for _, row in rows_of(run.samples):
@@ -364,6 +364,7 @@ def _as_given(responses: Sequence[Any]) -> list[list[Any]]:
 
 
 def _restored(response: Any) -> Any:
+    """Return a response as the model gave it: a log-likelihood, or a text as it is."""
     match response:
         case [str(number), "True" | "False" as greedy]:
             return [float(number), greedy == "True"]

@@ -302,6 +302,7 @@ def differing_configurations(
 
 
 def _differs(setting: DifferingSetting) -> bool:
+    """Whether the two values of a setting make two configurations."""
     values = {setting.value, setting.peer_value}
     # A template whose text is not known may be any.
     may_be_any = setting.key == "chat_template" and "" not in values and UNKNOWN_TEMPLATE in values

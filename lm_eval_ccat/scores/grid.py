@@ -456,6 +456,7 @@ def _require_within(scale: Scale, raw: Floats, path: Path) -> None:
 
 
 def _all_missing(path: Path, metric: str, filter: str | None) -> ScoreTableError:
+    """Return the error of an outcome without any score."""
     filter_note = f", filter {filter!r}," if filter else ""
     return ScoreTableError(
         f"{path}: every score of metric {metric!r}{filter_note} is missing; name another, "

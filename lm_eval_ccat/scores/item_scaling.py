@@ -127,6 +127,7 @@ class ItemScaling:
 
     @cached_property
     def _position(self) -> dict[Any, int]:
+        """The position of each document in the columns of ends."""
         return {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
 
     def to_dict(self) -> dict[str, object]:

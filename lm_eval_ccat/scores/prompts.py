@@ -92,6 +92,7 @@ class Prompts:
 
     @cached_property
     def _common(self) -> NDArray[np.int_]:
+        """Position in `marks` of the mark that most rows have of each item; -1 if none is known."""
         n_marks, known = len(self.marks), self.codes >= 0
         # An item and a mark as one number, so that equal ones are counted at once.
         cells = np.nonzero(known)[1] * n_marks + self.codes[known]
@@ -108,6 +109,7 @@ class Prompts:
         return Prompts(self.marks, self.codes[rows][:, items])
 
     def _named(self, codes: NDArray[Any]) -> tuple[str | None, ...]:
+        """Return marks by their positions in `marks`; None for -1."""
         return tuple(None if code < 0 else self.marks[code] for code in codes.tolist())
 
 

@@ -157,7 +157,7 @@ class Query:
         lowest, highest = source.ends()
         lower = self._lower_is_better(source)
         if self.range is not None:
-            scale = self._of_range(lower)
+            scale = self._scale_of_range(lower)
             # Of an error without an upper end, the worst score that the user states is a cap.
             if source.unbounded and lower and scale.low == 0.0:
                 return source.capped(scale.high, lower)
@@ -191,7 +191,7 @@ class Query:
                 return lower
         return source.known is not None and not source.known.higher_is_better
 
-    def _of_range(self, lower: bool) -> Scale:
+    def _scale_of_range(self, lower: bool) -> Scale:
         """Return the scale of the range that the user states."""
         try:
             low, high = map(float, self.range or ())

@@ -57,6 +57,7 @@ class Audit(Shown):
         return self.content
 
     def _grid(self) -> ShownTable:
+        """Return the table that is printed: a row for each model, and notes."""
         content = self.content
         title = (
             f"{content['metric']} ({content['scale']}): "

@@ -441,10 +441,12 @@ def _z_scores(replays: Sequence[Replay], errors: str, standard_errors: str) -> l
 
 
 def _rms(parts: Sequence[Floats]) -> float | None:
+    """Return the root of the mean square of all figures; None without any."""
     return float(np.sqrt(np.mean(np.concatenate(parts) ** 2))) if parts else None
 
 
 def _fold_means(replays: Sequence[Replay]) -> dict[int, float]:
+    """Return the mean tau of each fold, of the runs that have one."""
     taus: dict[int, list[float]] = {}
     for replay in replays:
         if replay.tau is not None:
@@ -453,14 +455,17 @@ def _fold_means(replays: Sequence[Replay]) -> dict[int, float]:
 
 
 def _share(part: float, total: float) -> float | None:
+    """Return a ratio; None over nothing."""
     return part / total if total else None
 
 
 def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None of no values."""
     return float(np.mean(values)) if len(values) else None
 
 
 def _standard_error(values: Sequence[float]) -> float | None:
+    """Return the standard error of the mean; None of fewer than two values."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 

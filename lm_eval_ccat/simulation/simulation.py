@@ -87,6 +87,7 @@ class Simulation(Shown):
     replays: list[Replay]
 
     def _grid(self) -> ShownTable:
+        """Return the table that is printed: a row for each method, and notes."""
         methods = ", ".join(
             f"{method} {figures['tau']:.2f}"
             for method, figures in self.summary.items()
@@ -261,10 +262,7 @@ def simulate(
         advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_levels) > 1 else [],
         settings={
             **_settings_of(benchmark),
-            "holdout": len(all_folds[0].holdout),
-            "calibration_models": len(all_folds[0].calibration),
-            "folds": len(all_folds),
-            "seeds": seeds,
+            **_settings_of_folds(all_folds),
             "items_per_model": items_per_model,
             "confidence": confidence,
             "warmup": protocol.warmup_per_task(items_per_model, n_tasks),
@@ -376,6 +374,17 @@ def _settings_of(benchmark: Benchmark) -> dict[str, Any]:
         "models": len(benchmark.models),
         "items_of_benchmark": len(benchmark.items),
         "sources": [source for table in tables for source in table.sources],
+    }
+
+
+def _settings_of_folds(folds: Sequence[Fold]) -> dict[str, Any]:
+    """Return how many folds and seeds were replayed, and how many models each fold has."""
+    first = folds[0]
+    return {
+        "holdout": len(first.holdout),
+        "calibration_models": len(first.calibration),
+        "folds": len(folds),
+        "seeds": len(first.prices),
     }
 
 

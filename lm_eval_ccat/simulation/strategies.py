@@ -275,6 +275,38 @@ class _Residuals(NamedTuple):
         return cls(task.scores - expected, expected.mean(axis=1), n_fitted=2)
 
 
+def _gaps_on_common_items(task: TaskScores) -> tuple[Floats, Belief]:
+    """Return by how much each model leads each other one on the items that both have had.
+
+    Returns
+    -------
+    gaps : ndarray of shape (n_models, n_models)
+        Of the model of the row to that of the column; on the diagonal, the model's own mean.
+    belief : Belief
+        The means, and the variances of all gaps.
+    """
+    residuals, size = _Residuals.of(task), task.scores.shape[1]
+    y = residuals.values[:, np.isfinite(residuals.values).any(axis=0)]
+    # By item, (n_models, n_models, n_asked): differences of each pair of models; on the diagonal,
+    # the model's own values.
+    differences, diagonal = y[:, None] - y[None, :], np.arange(len(y))
+    differences[diagonal, diagonal] = y
+    predicted = residuals.mean_prediction
+    predicted_gaps = predicted[:, None] - predicted[None, :]
+    predicted_gaps[diagonal, diagonal] = predicted
+    present = np.isfinite(differences)
+    n = np.maximum(present.sum(axis=-1), 1)
+    mean = np.where(present, differences, 0.0).sum(axis=-1) / n
+    df = np.maximum(n - residuals.n_fitted, 1.0)
+    spread = (np.where(present, differences - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
+    # Values that are all equal (up to rounding) do not prove that there is no error: half an item
+    # that differs by the whole scale is imagined.
+    spread = np.where(spread > 1e-20, spread, IMAGINED_ITEMS / n)
+    variance = spread * (1.0 - n / size) / n
+    gaps = mean + predicted_gaps
+    return gaps, Belief(gaps.diagonal(), variance, df=df, n=n.astype(float), n_items=size)
+
+
 def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
     """Compare models by paired t-tests on the items that both have had.
 
@@ -284,31 +316,7 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
     confidence : float
         Two-sided, for each pair, at one look.
     """
-    beliefs, gaps = [], []
-    for task in tasks:
-        residuals, size = _Residuals.of(task), task.scores.shape[1]
-        y = residuals.values[:, np.isfinite(residuals.values).any(axis=0)]
-        # By item, (n_models, n_models, n_asked): differences of each pair of models; on the
-        # diagonal, the model's own values.
-        differences, diagonal = y[:, None] - y[None, :], np.arange(len(y))
-        differences[diagonal, diagonal] = y
-        predicted = residuals.mean_prediction
-        predicted_gaps = predicted[:, None] - predicted[None, :]
-        predicted_gaps[diagonal, diagonal] = predicted
-        present = np.isfinite(differences)
-        n = np.maximum(present.sum(axis=-1), 1)
-        mean = np.where(present, differences, 0.0).sum(axis=-1) / n
-        df = np.maximum(n - residuals.n_fitted, 1.0)
-        spread = (np.where(present, differences - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
-        # Values that are all equal (up to rounding) do not prove that there is no error: half an
-        # item that differs by the whole scale is imagined.
-        spread = np.where(spread > 1e-20, spread, IMAGINED_ITEMS / n)
-        variance = spread * (1.0 - n / size) / n
-        task_gaps = mean + predicted_gaps
-        gaps.append(task_gaps)
-        beliefs.append(
-            Belief(task_gaps.diagonal(), variance, df=df, n=n.astype(float), n_items=size)
-        )
+    gaps, beliefs = zip(*map(_gaps_on_common_items, tasks))
     shares = [task.share for task in tasks]
     total, gap = Belief.sum(beliefs, shares), np.tensordot(shares, gaps, 1)
     error = np.sqrt(total.variance.diagonal())

@@ -268,7 +268,9 @@ def _drifted_items(
     )
     positions = np.flatnonzero(scored)[drifted]
     return trend, [
-        _about(bank, "drifted_items", words, positions, shift_in_logits=shifts[drifted].tolist())
+        _warning_about(
+            bank, "drifted_items", words, positions, shift_in_logits=shifts[drifted].tolist()
+        )
     ]
 
 
@@ -300,7 +302,7 @@ def _z_of_shifts(bank: ItemBank, trend: Curves, abilities: Floats, scores: Float
     return np.asarray(deviation / max(spread, 1.0))
 
 
-def _about(
+def _warning_about(
     bank: ItemBank, kind: str, words: str, positions: NDArray[np.intp], **figures: Sequence[Any]
 ) -> Finding:
     """Make a warning about items at these positions.
@@ -342,7 +344,7 @@ def _negative_items(bank: ItemBank, abilities: Floats, scores: Floats) -> Iterat
         words = (
             "better models score lower on {} (doc_id {}): check the references of these documents"
         )
-        yield _about(
+        yield _warning_about(
             bank, "negative_items", words, flagged, correlation=correlations[flagged].tolist()
         )
 
@@ -377,7 +379,7 @@ def _contaminated_items(
             f"{listing}): they may have been trained on these "
             "documents, or the documents leak their answers"
         )
-        yield _about(bank, "contamination", words, items, models=models_of_items)
+        yield _warning_about(bank, "contamination", words, items, models=models_of_items)
 
 
 def _too_easy_or_hard(

@@ -206,14 +206,14 @@ class Form:
         """
         file = Path(path) / FILE if Path(path).is_dir() else Path(path)
         try:
-            return cls._of_content(read_json(file))
+            return cls._from_content(read_json(file))
         except FileNotFoundError:
             raise UsageError(f"{file}: no such file; `bank form` makes it") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise BankError(f"{file}: not a readable form ({e})") from None
 
     @classmethod
-    def _of_content(cls, content: Any) -> Form:
+    def _from_content(cls, content: Any) -> Form:
         """Make the form that a file holds; what it lacks or has otherwise raises some exception."""
         if content["format"] != FORMAT or content["version"] != VERSION:
             raise ValueError(f"not of format {FORMAT}, version {VERSION}")

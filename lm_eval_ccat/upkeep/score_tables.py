@@ -314,6 +314,7 @@ def _outcomes_named(
 
 
 def _metrics_of(outcomes: Sequence[Logged]) -> list[str]:
+    """Return the metrics of some outcomes, each once."""
     return list(dict.fromkeys(outcome.metric for outcome in outcomes))
 
 

@@ -169,6 +169,7 @@ def facts_of_suite(suite: SuiteBank) -> Facts:
     banks = [entry.bank for entry in suite.banks()]
 
     def named(field: str) -> str | None:
+        """Return the distinct values that provenances state of a field; None if none does."""
         values = dict.fromkeys(str(bank.provenance.get(field) or "") for bank in banks)
         return "; ".join(filter(None, values)) or None
 
@@ -258,6 +259,7 @@ def page_of(suite: SuiteBank, licence: str | None = None) -> str:
 
 
 def _section(task: str, outcome: str, bank: ItemBank) -> list[str]:
+    """Return the lines of the part of a page that describes one bank."""
     # Names of tasks, models and files are anybody's text; warnings quote them.
     title = f"# Item bank of {in_markdown(task)}, {in_markdown(outcome)}"
     lines = [title, "", "| | |", "| --- | --- |"]

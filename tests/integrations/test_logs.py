@@ -17,7 +17,7 @@ from lm_eval_ccat.integrations.logs import (
     LogRequest,
     _download,
     _newest_run,
-    _of_each_family,
+    _one_of_each_family,
     _score_of,
     _unpack,
 )
@@ -50,8 +50,8 @@ def test_the_metric_is_found_without_its_filter_and_averaged_over_tasks(tmp_path
 
 def test_models_are_looked_at_in_an_order_that_their_names_do_not_give():
     models = [f"family{i:02d}/model" for i in range(40)]
-    looked = _of_each_family(models, 10)
-    assert len(set(looked)) == 10 and looked == _of_each_family(models[::-1], 10)
+    looked = _one_of_each_family(models, 10)
+    assert len(set(looked)) == 10 and looked == _one_of_each_family(models[::-1], 10)
     assert looked != models[:10] and sorted(looked) != models[:10]
 
 

@@ -121,7 +121,7 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
     return comparable, warnings
 
 
-def by_date(
+def oldest_first(
     runs: Sequence[LoggedRun], labels: Sequence[tuple[str, str]]
 ) -> list[tuple[LoggedRun, tuple[str, str]]]:
     """Return runs, the oldest first, each with its label, the model and config of `labels_of`."""
@@ -160,10 +160,10 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
                              for key, value in sorted(run.generation.items()) if key in varied))
         for run in runs
     ]  # fmt: skip
-    return _with_numbers(labels, runs) if repeats else labels
+    return _with_repeat_numbers(labels, runs) if repeats else labels
 
 
-def _with_numbers(
+def _with_repeat_numbers(
     labels: Sequence[tuple[str, str]], runs: Sequence[LoggedRun]
 ) -> list[tuple[str, str]]:
     """Return labels where runs of one label that sample their answers are numbered by date."""

@@ -150,6 +150,7 @@ class _LoggedRows(NamedTuple):
                 on_progress(n, len(log_paths))
 
     def _rows_of(self, log: Path, notes: list[str]) -> Iterator[Row]:
+        """Yield the rows of one log; one that is damaged is refused by its name."""
         is_empty = True
         try:
             for row in self.rows(log, notes):

@@ -28,7 +28,7 @@ from ..configuration import drawing
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
 from ..table import REPEAT_CONFIG, Reader, ScoreTable
-from .comparable_runs import by_date, comparable_runs, full_runs, labels_of, shared_settings
+from .comparable_runs import comparable_runs, full_runs, labels_of, oldest_first, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
 from .samples import FileScores, RunSamples, SampleQuery, read_files, sound_rows, tokens_of_row
 
@@ -96,7 +96,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     metric = _metric_as_asked(metric_as_stated, query)
     labels = labels_of(runs, query.repeats)
     grid = ScoreGrid(labels)
-    labelled_runs = by_date(runs, labels)
+    labelled_runs = oldest_first(runs, labels)
     contents = _read_into(grid, labelled_runs, SampleQuery(metric, task, filter), on_progress)
     warnings += [
         *_doubt_of_direction(name, metric),
@@ -128,7 +128,9 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         sources=tuple(str(_source(run.samples)) for run in runs),
         tokens=_mean_tokens(runs),
     )
-    return _with_choice(scores, {label for run, label in zip(runs, labels) if run.adaptive})
+    return _with_adaptive_rows_marked(
+        scores, {label for run, label in zip(runs, labels) if run.adaptive}
+    )
 
 
 def _doubt_of_direction(name: str, metric: Metric) -> Iterator[str]:
@@ -180,7 +182,7 @@ def _stated_direction(metric_as_stated: partial[Metric]) -> bool | None:
     return direction
 
 
-def _with_choice(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTable:
+def _with_adaptive_rows_marked(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTable:
     """Return scores that state of each row of an adaptive run that it chose its items.
 
     Parameters

@@ -497,7 +497,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
     if len(runs) < len(files):
         all_runs, _ = _runs_of(files)
     warnings += [*_samples_of_no_run(unknown), *_models_without_samples(path, runs)]
-    return _by_configuration(runs, all_runs), warnings
+    return _named_by_configuration(runs, all_runs), warnings
 
 
 def _samples_of_no_run(files: Sequence[Path]) -> list[str]:
@@ -556,10 +556,12 @@ def every_run(path: Path) -> list[LoggedRun]:
     """Return the runs of every task at or below a path, by task; none where there is no log."""
     files, _ = _sample_files(path)
     runs, _ = _runs_of(files)
-    return sorted(_by_configuration(runs, runs), key=lambda run: run.task)
+    return sorted(_named_by_configuration(runs, runs), key=lambda run: run.task)
 
 
-def _by_configuration(runs: Sequence[LoggedRun], all_runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+def _named_by_configuration(
+    runs: Sequence[LoggedRun], all_runs: Sequence[LoggedRun]
+) -> list[LoggedRun]:
     """Return runs whose models are named by what differs between configurations in `all_runs`."""
     known = [(run.model, run.results) for run in (*all_runs, *runs)]
     names = names_by_configuration(known)[len(all_runs) :]

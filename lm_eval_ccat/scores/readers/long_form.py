@@ -287,6 +287,7 @@ class Source:
         self._pa.default_memory_pool().release_unused()
 
     def _parquet(self, **options: Any) -> Any:
+        """Open the Parquet file, without reading its rows."""
         from pyarrow import parquet
 
         # `read_table` would import pandas, which takes longer than reading. A file that is read
@@ -512,6 +513,7 @@ def _items(schema: Any) -> dict[int, int | str]:
 
 
 def _is_text(kind: Any) -> bool:
+    """Whether a column of Arrow's type holds texts."""
     import pyarrow.types as kinds
 
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind))
@@ -652,6 +654,7 @@ def _with_ids(table: Any) -> Any:
 
 
 def _is_table(file: Path) -> bool:
+    """Whether a file is a table of scores, by its ending and, of lines of JSON, its first line."""
     if not file.is_file() or file.suffix != ".jsonl":
         return file.is_file() and file.suffix in (".parquet", ".csv")
     first = first_record(file).keys()
