@@ -43,12 +43,8 @@ from .bank import PUBLISHED_ELSEWHERE, ItemBank
 
 #: Names of the largest number of tokens of an answer; the last one counts the prompt, too.
 TOKEN_LIMITS = (
-    "max_gen_toks",
-    "max_tokens",
-    "max_completion_tokens",
-    "max_new_tokens",
-    "max_length",
-)
+    "max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens", "max_length",
+)  # fmt: skip
 #: All settings that cut an answer off.
 _CUTTING = ("until", *TOKEN_LIMITS)
 #: The name under which limits of the answer alone are compared; the harness takes any of the names.

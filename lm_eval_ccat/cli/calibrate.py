@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank
@@ -65,6 +67,10 @@ OPTIONS: Options = {
 }
 
 
+#: Flags that are arguments of `bank_of` and `build`.
+_BANK_OPTIONS = "method borrow models drop_copies keep_scores scale_items".split()
+
+
 def calibrate(args: argparse.Namespace) -> int:
     r"""Make an item bank from the scores of several models, and say whether to trust it.
 
@@ -100,39 +106,29 @@ def calibrate(args: argparse.Namespace) -> int:
                 on_progress=show,
             )
             logs = stack.enter_context(logs_of(args.scores, request))
-        # Fetched logs lie in folders that are gone tomorrow: the bank records their names.
-        args.names = request.names
-        args.published_elsewhere = any(name.startswith(HELM) for name in args.scores)
-        args.scores = None if logs is None else str(logs)
+        options = {
+            **{name: getattr(args, name) for name in _BANK_OPTIONS},
+            "exclude": names_of(args.exclude),
+            # Fetched logs lie in folders that are gone tomorrow: the bank records their names.
+            "names": request.names,
+            "published_elsewhere": any(name.startswith(HELM) for name in args.scores),
+        }
         # A pattern asks for a suite, even if only one metric fits it.
         asks_for_suite = set(args.metric or "") & set("*?,")
         is_single_task = logs is None or (
-            not asks_for_suite and score_tables.names_one_task(args.scores, args.task)
+            not asks_for_suite and score_tables.names_one_task(logs, args.task)
         )
         require_place(args.output, is_folder=not is_single_task)
-        return _one_bank(args) if is_single_task else _suite_of_banks(args)
+        if logs is None or is_single_task:
+            return _one_bank(args, logs, options)
+        return _suite_of_banks(args, logs, options)
 
 
-def _bank_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `bank_of` and `build` with which every bank is made."""
-    named = (
-        "method",
-        "borrow",
-        "models",
-        "drop_copies",
-        "keep_scores",
-        "scale_items",
-        "published_elsewhere",
-        "names",
-    )
-    return {**{n: getattr(args, n) for n in named}, "exclude": names_of(args.exclude)}
-
-
-def _one_bank(args: argparse.Namespace) -> int:
+def _one_bank(args: argparse.Namespace, logs: Path | None, options: Mapping[str, Any]) -> int:
     """Make a bank of one task, and print what is known of it; return the exit code."""
-    table, options = None, _bank_options(args)
-    if args.scores is not None:
-        table = read_scores(args.scores, args, repeats=True)
+    table = None
+    if logs is not None:
+        table = read_scores(logs, args, repeats=True)
         # Without this, the error would be of a table without rows.
         if set(options["exclude"]) >= set(table.models):
             raise UsageError("--exclude leaves no model")
@@ -149,7 +145,7 @@ def _one_bank(args: argparse.Namespace) -> int:
     return 0
 
 
-def _suite_of_banks(args: argparse.Namespace) -> int:
+def _suite_of_banks(args: argparse.Namespace, logs: Path, options: Mapping[str, Any]) -> int:
     """Make a bank of each task and metric, and print a line on each; return the exit code."""
     facts: dict[str, dict[str, Facts]] = {}
     lacking: list[str] = []
@@ -170,7 +166,7 @@ def _suite_of_banks(args: argparse.Namespace) -> int:
 
     tasks, metrics = names_of(args.task) or ("*",), names_of(args.metric) or None
     query = replace(reading_of(args), repeats=True)
-    suite = build(args.scores, tasks, metrics, query, on_bank=show, **_bank_options(args))
+    suite = build(logs, tasks, metrics, query, on_bank=show, **options)
     suite.save(args.output)
     warn(*one_line_per_kind(warnings))
     banks = f"{plural(len(list(suite.banks())), 'bank')} of {plural(len(suite), 'task')}"

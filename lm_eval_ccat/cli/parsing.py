@@ -452,7 +452,7 @@ def doubts_of_range(args: argparse.Namespace, metric: str, higher_is_better: boo
     return []
 
 
-def read_scores(path: str, args: argparse.Namespace, repeats: bool = False) -> ScoreTable:
+def read_scores(path: str | Path, args: argparse.Namespace, repeats: bool = False) -> ScoreTable:
     """Read a score table or logs as the arguments say, showing progress on long reads.
 
     With `repeats` all runs of one sampled configuration are read, as repeats; else the latest.

@@ -292,16 +292,13 @@ class ScoreGrid:
             raise ScoreTableError(f"{path}: doc_ids are integers and strings; name items alike")
         # In logs the newer score counts. In a table that somebody wrote neither is newer.
         if unique and self._repeated is not None:
-            raise self._two_scores(path, *self._repeated)
-
-    def _two_scores(self, path: Path, row: int, column: int) -> ScoreTableError:
-        """Return the error of a cell that has two scores."""
-        model, config = list(self.rows)[row]
-        return ScoreTableError(
-            f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
-            f"{list(self._items)[column]!r}; keep one, or name the runs apart in a "
-            "column 'config', or the answers in a column 'repeat'"
-        )
+            row, column = self._repeated
+            model, config = list(self.rows)[row]
+            raise ScoreTableError(
+                f"{path}: 2 scores of model {model!r} config {config!r} on doc_id "
+                f"{list(self._items)[column]!r}; keep one, or name the runs apart in a "
+                "column 'config', or the answers in a column 'repeat'"
+            )
 
     def _join_documents(
         self, raw: Floats, codes: Codes | None, order: NDArray[np.intp]

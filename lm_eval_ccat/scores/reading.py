@@ -533,9 +533,8 @@ def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterato
         When the file cannot be read on.
     """
     with open_log(path) as stream:
-        number = 0
-        while line := stream.readline(MAX_LINE + 1):
-            number += 1
+        lines = iter(lambda: stream.readline(MAX_LINE + 1), b"")
+        for number, line in enumerate(lines, start=1):
             if len(line) > MAX_LINE:
                 raise ScoreTableError(f"{path}: a line of more than {MAX_LINE:,} bytes: not a log")
             # Editors leave an empty line at the end.

@@ -410,15 +410,9 @@ _STATUS = re.compile(rb'"status"\s*:\s*"(?:started|success|cancelled|error)"')
 _ENDS = 1 << 16
 #: Scores that Inspect's grades and other words stand for.
 _SCORE_OF_WORD = {
-    "C": 1.0,
-    "P": 0.5,
-    "I": 0.0,
-    "N": 0.0,
-    "yes": 1.0,
-    "true": 1.0,
-    "no": 0.0,
-    "false": 0.0,
-}
+    "C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0,
+    "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0,
+}  # fmt: skip
 
 
 def _inspect_logs(path: Path) -> list[Path]:

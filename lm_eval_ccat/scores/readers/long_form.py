@@ -45,17 +45,9 @@ _NAMES = ("task", "metric", "filter")
 _SCALE = ("scale_min", "scale_max", "higher_is_better", "scale_cap")
 #: Every column with a meaning.
 _USED = (
-    "model",
-    "doc_id",
-    "score",
-    "config",
-    "repeat",
-    "doc_hash",
-    "prompt_hash",
-    *_NAMES,
-    *_SCALE,
-    *ONE_OF_A_MODEL,
-)
+    "model", "doc_id", "score", "config", "repeat", "doc_hash", "prompt_hash",
+    *_NAMES, *_SCALE, *ONE_OF_A_MODEL,
+)  # fmt: skip
 #: How pandas calls a nameless index in CSV and in Parquet.
 _NAMELESS = ("", "__index_level_0__")
 #: Number of scores that are read at a time.
@@ -489,18 +481,9 @@ def _items(schema: Any) -> dict[int, int | str]:
     """
     import pyarrow.types as kinds
 
-    nameless = [name for name in schema.names if name in _NAMELESS]
-    if "model" not in schema.names and not (
-        nameless and _is_text(schema.types[schema.names.index(nameless[0])])
-    ):
+    if (model_column := _model_column(schema)) is None:
         return {}
-    no_items = (
-        "model",
-        "config",
-        "repeat",
-        *_SCALE,
-        *([] if "model" in schema.names else nameless[:1]),
-    )
+    no_items = (model_column, "config", "repeat", *_SCALE)
     names = {place: name for place, name in enumerate(schema.names) if name not in no_items}
     for place in names:
         kind = schema.types[place]
@@ -512,11 +495,18 @@ def _items(schema: Any) -> dict[int, int | str]:
     return {place: int(name) if numbered else name for place, name in names.items()}
 
 
-def _is_text(kind: Any) -> bool:
-    """Whether a column of Arrow's type holds texts."""
+def _model_column(schema: Any) -> str | None:
+    """Return the column of a wide table that names the models: `model`, or a nameless index."""
     import pyarrow.types as kinds
 
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind))
+    if "model" in schema.names:
+        return "model"
+    nameless = next((name for name in schema.names if name in _NAMELESS), None)
+    if nameless is None:
+        return None
+    kind = schema.field(nameless).type
+    is_text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind)
+    return nameless if is_text else None
 
 
 def _lay_wide(grid: ScoreGrid, source: Source, batch: Any) -> None:
@@ -564,11 +554,8 @@ def _labels_of_wide(source: Source, batch: Any) -> Coded:
     ScoreTableError
         A row names no model.
     """
-    names = batch.schema.names
-    model_column = (
-        "model" if "model" in names else next(name for name in names if name in _NAMELESS)
-    )
-    columns = [name for name in (model_column, "config", "repeat") if name in names]
+    order = (_model_column(batch.schema) or "model", "config", "repeat")
+    columns = [name for name in order if name in batch.schema.names]
     combinations = _coded([batch[name] for name in columns], len(batch))
     labels = []
     for texts in combinations.values:
