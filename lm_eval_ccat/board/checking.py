@@ -41,7 +41,7 @@ from .folder import (
     metric_of,
     without_reserve,
 )
-from .ledger import ESTIMATE, BoardRow, ScoreInterval, TaskScore, sha256_of
+from .ledger import ESTIMATE, FROM_A_COPY, BoardRow, ScoreInterval, TaskScore, sha256_of
 
 SOUND, OLDER, REFUSED = "sound", "older", "refused"
 #: What a row needs that cannot be rebuilt from its evidence.
@@ -249,7 +249,7 @@ def to_restore(checked: Sequence[Checked]) -> str:
     """
     files = list(dict.fromkeys(finding.restore for finding in checked if finding.restore))
     named = first_of(files, _NAMED)
-    return f"Restore {named} from git or another copy of the board, and check again." * bool(files)
+    return f"Restore {named} {FROM_A_COPY}, and check again." if files else ""
 
 
 def unnamed_evidence(board: Board) -> str:
@@ -259,7 +259,7 @@ def unnamed_evidence(board: Board) -> str:
         return ""
     return (
         f"{first_of(files, 3)}: no row names them, so rows may have been taken out: check with "
-        f"--head, restore {LEDGER} from git or another copy of the board, or delete them"
+        f"--head, restore {LEDGER} {FROM_A_COPY}, or delete them"
     )
 
 

@@ -37,7 +37,7 @@ from ..ranker.headline import Lead
 from ..ranker.verdicts import clearly_apart
 from ..scores.reading import BOARD
 from ..shown import first_of, plural, rounded, some
-from .ledger import FULL, BoardLedger, BoardRow, ScoreInterval, TaskScore, sha256_of
+from .ledger import FROM_A_COPY, FULL, BoardLedger, BoardRow, ScoreInterval, TaskScore, sha256_of
 
 FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, BOARD
 LEDGER, SCORING, SCORES, JOURNALS = "ledger.jsonl", "scoring.json", "scores", "journals"
@@ -53,7 +53,7 @@ CONFIDENCE = 0.95
 #: Why a row is not comparable whose tasks are.
 OTHER_WEIGHTS = "other weights of the tasks"
 #: What to do with a file that was changed or lost.
-RESTORE = "restore it from git or another copy of the board"
+RESTORE = f"restore it {FROM_A_COPY}"
 #: How long a process waits until another one has written to the board.
 _LOCK_SECONDS = 60
 
@@ -115,7 +115,7 @@ class Board:
         if self.evidence_files and not self.ledger.has_rows:
             raise RunError(
                 f"{self.ledger.path}: no rows, but {first_of(self.evidence_files, 1)} prove some: "
-                "restore the ledger from git or another copy of the board (if no row was ever "
+                f"restore the ledger {FROM_A_COPY} (if no row was ever "
                 f"added, delete {SCORES}/ and {JOURNALS}/)"
             )
 

@@ -23,6 +23,8 @@ from ..files import sync_file, writing
 from ..shown import short
 
 FULL, ESTIMATE = "full", "estimate"
+#: Where a file of a board that was changed or lost is to be had.
+FROM_A_COPY = "from git or another copy of the board"
 
 
 class ScoreInterval(NamedTuple):
@@ -326,7 +328,7 @@ class BoardLedger:
             if line.damage:
                 raise RunError(
                     f"{self.path}, line {line.number} (model {line.model!r}): {line.damage}; "
-                    "restore the file from git or another copy of the board; `lm-eval-ccat board "
+                    f"restore the file {FROM_A_COPY}; `lm-eval-ccat board "
                     f"check {self.path.parent}` names every such row"
                 )
         return [line.row for line in lines if line.row is not None]
@@ -348,9 +350,8 @@ class BoardLedger:
         self.rows()
         link, text = self.head(), ""
         for row in rows:
-            sealed = _sealed(row.to_dict(), link)
-            link = sealed.link
-            text += f"{sealed.line}\n"
+            link, line = _sealed(row.to_dict(), link)
+            text += f"{line}\n"
         with writing(self.path):
             before = self.path.read_bytes() if self.path.exists() else b""
             # An editor, or who copied the file, may have left out the end of the last line.

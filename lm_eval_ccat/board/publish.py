@@ -26,7 +26,7 @@ from ..shown import exact_percent, first_of, plural, some, visible_line
 from .cheats import copies
 from .checking import BrokenEvidence, broken_evidence
 from .folder import EXPOSURE, FACTS, Board, BoardStanding, Placed, RowApart, keep_hashes, standing
-from .ledger import BoardRow, TaskScore, shown_items
+from .ledger import FROM_A_COPY, BoardRow, TaskScore, shown_items
 from .scoring import unknown_scoring
 
 FORMAT, VERSION = "lm-eval-ccat/board-site", 1
@@ -310,7 +310,7 @@ def _without_evidence(broken: Collection[BrokenEvidence], n_rows: int) -> str:
         return ""
     reasons = first_of(list(dict.fromkeys(bad.reason for bad in broken)), 3)
     files = first_of(list(dict.fromkeys(bad.file for bad in broken)), 3)
-    why = f"{reasons}; restore {files} from git or another copy of the board"
+    why = f"{reasons}; restore {files} {FROM_A_COPY}"
     # Then a folder was probably lost; a page on which all rows are refused would accuse everybody.
     if len(broken) == n_rows:
         raise RunError(f"nothing proves any row: {why}")

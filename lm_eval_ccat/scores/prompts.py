@@ -165,9 +165,14 @@ def _parts(arguments: Any) -> list[Any]:
 
 def as_sent(prompt: Any) -> str:
     """Return a prompt as text: chat messages as the JSON that the harness makes of them."""
+    return str(_text_alone(prompt))
+
+
+def _text_alone(prompt: Any) -> Any:
+    """Return the text of a list of one text, as the harness logs messages for a server."""
     if isinstance(prompt, (list, tuple)) and len(prompt) == 1 and isinstance(prompt[0], str):
         return prompt[0]
-    return str(prompt)
+    return prompt
 
 
 def canonical(prompt: Any) -> str:
@@ -192,8 +197,7 @@ def canonical(prompt: Any) -> str:
 
 def messages_of(prompt: Any) -> list[dict[str, Any]] | None:
     """Return the chat messages that a prompt states, as objects or as JSON; None for a text."""
-    if isinstance(prompt, (list, tuple)) and len(prompt) == 1 and isinstance(prompt[0], str):
-        [prompt] = prompt  # as the harness logs messages for a server
+    prompt = _text_alone(prompt)
     if isinstance(prompt, str):
         if not prompt.startswith("[{"):
             return None
