@@ -154,7 +154,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         Raises
         ------
         BankError
-            As `load`.
+            There is no bank, or ``suite.json`` is damaged.
         """
         if not suites_in(folder):
             return list(_banks_without_index(folder, None))

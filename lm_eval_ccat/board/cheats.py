@@ -250,8 +250,9 @@ def same_texts(
     Parameters
     ----------
     new : mapping of (task, doc_id) to str
-        As `PlacedAnswers` has them.
+        The new model's long answers, and "" for those that are fully right.
     placed : mapping of model to (mapping of (task, doc_id) to str)
+        Those of the placed models.
 
     Examples
     --------

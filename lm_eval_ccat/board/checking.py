@@ -75,7 +75,7 @@ class JournalledRun(NamedTuple):
 
 
 class RowVerdict(NamedTuple):
-    """The verdict on a row with its reason and what to restore, as `Checked` describes them."""
+    """Whether a row is sound, older or refused; why it is not sound; which file to restore."""
 
     verdict: str
     reason: str = ""
@@ -200,7 +200,7 @@ def _verdict_on(
     rebuilt : mapping of JournalledRun to (mapping of str to BoardRow) or str
         The rows of each run that estimates are of, by names in the journal, or why there are none.
     tables : dict of (str, str) to ScoreTable
-        As `_row_by_scores` takes them.
+        The scores that were read before, by task and file; what is read here is added.
     """
     try:
         recomputed = (

@@ -304,7 +304,7 @@ def _why_not_placed(
     model : str
         The model's name on the board.
     configuration : mapping or None
-        As `_configuration_of` returns it.
+        The model's type, arguments and settings; None if they are not known.
     newcomers : mapping of str to mapping
         The configurations that were looked at before, of models that come together, by name.
     """

@@ -149,7 +149,10 @@ class AnswerColumns:
 
 
 class FailedItem(NamedTuple):
-    """An item that a model failed on, and why; `doc` as `StoredAnswer` has it."""
+    """An item that a model failed on, and why.
+
+    `doc` is a doc_id, or (task, doc_id) in a run of several tasks.
+    """
 
     model: str
     doc: Any

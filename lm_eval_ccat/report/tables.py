@@ -163,7 +163,7 @@ def outlook(result: RankingContent, currency: str) -> Outlook | None:
     ----------
     result : mapping
     currency : str
-        What costs are counted in, as `StoredRun.currency` has it.
+        What costs are counted in: "usd", "tokens" or "items".
     """
     if not (pairs := result.get("open_pairs")):
         return None

@@ -183,7 +183,9 @@ def configuration_of(name: str, model_args: Any, settings: Mapping[str, Any]) ->
     name : str
     model_args : str, mapping or None
     settings : mapping
-        As `LoggedRun.settings` has them.
+        Settings of a run, by their names in harness logs: ``generation_kwargs``,
+        ``num_fewshot``, ``chat_template`` (whether one was applied), ``chat_template_sha``,
+        ``system_instruction``, ``fewshot_as_multiturn``; others do not matter.
 
     Examples
     --------
@@ -256,7 +258,7 @@ def names_by_model(configurations: Mapping[str, Mapping[str, str]]) -> dict[str,
     Parameters
     ----------
     configurations : mapping of str to mapping
-        As `configurations_in` returns them.
+        What makes the configuration of each model, by its name in a run.
 
     Examples
     --------

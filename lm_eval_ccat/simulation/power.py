@@ -138,7 +138,7 @@ class Power:
     sampled : bool
         Whether answers are draws, so that all items do not make a difference exact.
     with_bank : bool
-        Whether rankings rest on a bank, as `Looks.with_bank` has it.
+        Whether rankings rest on a bank, which may mislead their first looks.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def rescore(
     judge : path, optional
         The judge's YAML file.
     model, python, batch_size : optional
-        Of COMET; see `lm_eval_ccat.harness.comet.comet_scores`.
+        COMET's checkpoint, the Python that runs it, and how many answers it scores at once.
     note : callable, optional
         Called with messages on a judge's progress and cost.
 

@@ -56,14 +56,14 @@ def make_bank(
         shows: where 30% of a new model's scores are replaced by chance, its estimates after chosen
         items err by up to 1.5 times what they state, after draws by 0.8 to 1.1.
     **options
-        Of `calibrate`.
+        Options of the method's calibration, and of `calibrate`, such as ``keep_scores``.
 
     Raises
     ------
     MetricError
         Every score is the same.
     BankError
-        As `calibrate`.
+        There are fewer than two models, or an item or model has no scores.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def outcomes_meant(
     *,
     single: bool = False,
 ) -> list[Logged]:
-    """Return the outcomes that names of tasks, metrics and a filter select; see `build.build`.
+    """Return the outcomes that names of tasks, metrics and a filter select.
 
     Parameters
     ----------

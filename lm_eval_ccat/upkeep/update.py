@@ -292,7 +292,7 @@ class _Row(NamedTuple):
     Attributes
     ----------
     selection : str
-        How the row's items were chosen, as `ScoreTable.chosen` has it.
+        How the row's items were chosen: "first", "drawn" or "adaptive"; "" is not stated.
     raw : ndarray
         Scores.
     marks : list of (str or None)

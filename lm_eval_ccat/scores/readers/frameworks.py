@@ -115,8 +115,8 @@ def reader_of_rows(
 
     Parameters
     ----------
-    name, summary
-        As `Reader` has them.
+    name, summary : str
+        The kind of logs in commands and errors, and one line that says what is read.
     logs : callable
         ``(path) -> iterable of Path``: the logs at or below a path, by names and first bytes.
     rows : callable
@@ -135,7 +135,7 @@ def reader_of_rows(
 
 
 class _LoggedRows(NamedTuple):
-    """The rows of a framework's logs; see `reader_of_rows`."""
+    """The logs of a framework: its name, what finds them at a path, what makes rows of one."""
 
     framework: str
     logs: Callable[[Path], Iterable[Path]]

@@ -157,7 +157,7 @@ class LoggedRun:
 
     @functools.cached_property
     def configuration(self) -> dict[str, str]:
-        """What makes its model's configuration, as `configuration_of` has it; {} if unknown."""
+        """What makes its model's configuration (revision, dtype, ...); {} if it is not known."""
         if not self.results:
             return {}
         name = model_of(self.results, self.samples.parent)
@@ -165,7 +165,7 @@ class LoggedRun:
 
     @property
     def template(self) -> str | None:
-        """SHA-256 of the chat template that wrote the prompts, as `RunSamples` has it."""
+        """SHA-256 of the chat template that wrote the prompts; "" if unknown, None without one."""
         if self.results.get("chat_template") is None:
             return None
         return str(self.results.get("chat_template_sha") or "")

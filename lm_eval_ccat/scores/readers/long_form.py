@@ -257,7 +257,10 @@ class Source:
                         yield key, batch.take(_of_numpy(np.flatnonzero(outcomes.codes == n)))
 
     def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows in batches of about the same number of scores; see `parts`."""
+        """Yield the rows in batches of about the same number of scores; of a long table, `columns`.
+
+        A long table without any of these has the column of scores.
+        """
         n_rows = _BATCH // len(self.items) + 1 if self.items else _BATCH
         names = self.names
         if not self.items:
@@ -302,7 +305,18 @@ class Source:
 def _tables(
     path: Path, sources: Sequence[Source], keys: Sequence[Key], query: Query
 ) -> Iterator[ScoreTable | CcatError]:
-    """Yield the tables of several outcomes, read in one pass; see `read_many`."""
+    """Yield the table of each outcome, or why there is none; each source is read once.
+
+    Parameters
+    ----------
+    path : Path
+        Of all sources, for errors.
+    sources : sequence of Source
+    keys : sequence of Key
+        The outcomes, as the rows state them.
+    query : Query
+        What the user states of their scale.
+    """
     collected = {key: _Collected(ScoreGrid(), {}) for key in keys}
     for source in sources:
         # A folder has a file for each task, of which most hold nothing that is wanted.

@@ -243,7 +243,8 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
     ----------
     row : dict
     template : str or None
-        See `RunSamples`.
+        SHA-256 of the chat template that wrote the prompts; "" where messages went to a server,
+        None where the prompts are texts.
     """
     requests, hashed = requests_of(row.get("arguments")), hash_of_row(row)
     # The hash of a text that no template wrote is its mark.
