@@ -39,7 +39,7 @@ from ..errors import BankMismatchError, PromptMismatchError
 from ..scores.numbering import OTHER_ORDER
 from ..scores.prompts import PromptComparison, compare_prompts
 from ..shown import short, some
-from .bank import PUBLISHED_ELSEWHERE, ItemBank
+from .bank import PUBLISHED_ELSEWHERE, DocumentComparison, ItemBank
 
 #: Names of the largest number of tokens of an answer; the last one counts the prompt, too.
 TOKEN_LIMITS = (
@@ -160,23 +160,8 @@ def _compare_documents(
     if isinstance(bank.doc_ids[0], str):
         named = f"it names its documents by text ({bank.doc_ids[0]!r})"
         return Fit([f"{named}, the harness numbers them"], [])
-    refusals, warnings = [], []
     compared, n = bank.compare(doc_ids, doc_hashes), bank.n_items
-    if compared.missing:
-        refusals.append(
-            f"the task has {len(doc_ids)} documents and lacks {len(compared.missing)} of the "
-            f"bank's {n} (doc_id {some(compared.missing, 3)})"
-        )
-    if compared.renumbered:
-        refusals.append(
-            f"the task has {OTHER_ORDER} than the bank (doc_hash of doc_id "
-            f"{some(compared.changed, 3)}), as after a shuffle or from another revision of the data"
-        )
-    elif compared.changed:
-        refusals.append(
-            f"{len(compared.changed)} of {n} documents differ from those calibrated "
-            f"(doc_hash of doc_id {some(compared.changed, 3)})"
-        )
+    refusals, warnings = _other_documents(compared, n, len(doc_ids)), []
     # Of the same documents, a bank serves a task of another name.
     if not refusals and bank.task not in (None, task):
         if len(compared.same) == n:
@@ -197,6 +182,34 @@ def _compare_documents(
             "is of the mean over those"
         )
     return Fit(refusals, warnings)
+
+
+def _other_documents(compared: DocumentComparison, n: int, n_of_task: int) -> list[str]:
+    """Say in what the documents of a task are not those of a bank.
+
+    Parameters
+    ----------
+    compared : DocumentComparison
+    n, n_of_task : int
+        Documents of the bank, and of the task.
+    """
+    differences = []
+    if compared.missing:
+        differences.append(
+            f"the task has {n_of_task} documents and lacks {len(compared.missing)} of the "
+            f"bank's {n} (doc_id {some(compared.missing, 3)})"
+        )
+    if compared.renumbered:
+        differences.append(
+            f"the task has {OTHER_ORDER} than the bank (doc_hash of doc_id "
+            f"{some(compared.changed, 3)}), as after a shuffle or from another revision of the data"
+        )
+    elif compared.changed:
+        differences.append(
+            f"{len(compared.changed)} of {n} documents differ from those calibrated "
+            f"(doc_hash of doc_id {some(compared.changed, 3)})"
+        )
+    return differences
 
 
 def check_prompts(

@@ -233,26 +233,11 @@ class Power:
         spreads = spreads_of(newcomers)
         if at_random:
             banks = {task: ItemBank.blank(bank.doc_ids, task=task) for task, bank in banks.items()}
-        options = {**ranker_options, "sampled": sampled}
-        rankings = [
-            _rank_pair(
-                banks,
-                {"a": newcomers.scores(rng), "b": newcomers.scores(rng)},
-                level=level,
-                seed=seed,
-                ranker_options=options,
-            )
-            for seed in range(N_RANKINGS)
-        ]
+        pairs = [(newcomers.scores(rng), newcomers.scores(rng)) for _ in range(N_RANKINGS)]
+        played = _played_errors(banks, pairs, level, {**ranker_options, "sampled": sampled})
         # So few items are nearly all asked before an error is read, and the bank saves none.
-        if not all(rankings):
+        if played is None:
             return cls.of_random_items(spreads, n_items, level, sampled)
-        # One ranking may ask all items of a small bank at a number at which another does not.
-        n_numbers = min(map(len, rankings))
-        # Each figure of all rankings, of shape (n_rankings, n_numbers).
-        played = _PlayedErrors.stacked(
-            [_PlayedErrors.stacked(rows[:n_numbers]) for rows in rankings]
-        )
         of_random_items = 1.0 / played.n - (0.0 if sampled else 1.0 / n_items)
         n, effect = played.n.mean(0), played.variance / of_random_items
         if not at_random:
@@ -356,6 +341,38 @@ def spreads_of(newcomers: Newcomers) -> Spreads:
         difference=np.maximum(differences.std(axis=1), _LEAST_SPREAD),
         score=float(np.sqrt(scores.var(axis=1).mean())),
     )
+
+
+def _played_errors(
+    banks: Mapping[str, ItemBank],
+    pairs: Sequence[tuple[Mapping[str, Floats], Mapping[str, Floats]]],
+    level: float,
+    ranker_options: Mapping[str, Any],
+) -> _PlayedErrors | None:
+    """Rank pairs of models, and return their errors, each figure of shape (n_pairs, n_numbers).
+
+    The numbers of items are those that all rankings reached; None if one reached none.
+
+    Parameters
+    ----------
+    banks : mapping of task to ItemBank
+    pairs : sequence of (mapping, mapping)
+        The scores of two models by task, on [0, 1], in bank order.
+    level : float
+        Error level of a decision.
+    ranker_options : mapping
+    """
+    rankings = [
+        _rank_pair(
+            banks, dict(zip("ab", pair)), level=level, seed=seed, ranker_options=ranker_options
+        )
+        for seed, pair in enumerate(pairs)
+    ]
+    # One ranking may ask all items of a small bank at a number at which another does not.
+    n_numbers = min(map(len, rankings))
+    if not n_numbers:
+        return None
+    return _PlayedErrors.stacked([_PlayedErrors.stacked(rows[:n_numbers]) for rows in rankings])
 
 
 def _rank_pair(
