@@ -568,8 +568,10 @@ def _labels_of_wide(source: Source, batch: Any) -> Coded:
     ScoreTableError
         A row names no model.
     """
-    order = (_model_column(batch.schema) or "model", "config", "repeat")
-    columns = [name for name in order if name in batch.schema.names]
+    model_column = _model_column(batch.schema)
+    assert model_column is not None
+    further_columns = [name for name in ("config", "repeat") if name in batch.schema.names]
+    columns = [model_column, *further_columns]
     combinations = _coded([batch[name] for name in columns], len(batch))
     labels = []
     for texts in combinations.values:
