@@ -457,26 +457,25 @@ def _add_run(
         if name is not None and len(rows) != 1:
             raise UsageError(f"--name is for one model; here are {', '.join(rows) or 'none'}")
         reason_for_all, notes = _judge_prompts(board, run.header)
-        added = Added(left_out=left_out, notes=notes)
         mostly_empty = _mostly_empty(run_dir, max_share)
         # Prompts are those of the run, so that all its models are refused for them.
         reasons = dict.fromkeys(rows, reason_for_all)
         if not reason_for_all:
             reasons = _why_not_added(board, run, list(rows), mostly_empty)
-        added.rows += [run.with_evidence(row) for model, row in rows.items() if not reasons[model]]
+        new_rows = [run.with_evidence(row) for model, row in rows.items() if not reasons[model]]
         # The user can place a model with many empty answers all the same, so the reason says where
         # its answers are: with the board if another model of the run has a row, else in the run.
-        kept_in = board.path / run.evidence if added.rows else run_dir
+        kept_in = board.path / run.evidence if new_rows else run_dir
         for model, reason in reasons.items():
             if reason and reason == mostly_empty.get(model):
                 reason += f" (kept in {kept_in}), {_PLACE_AGAIN}"
             if reason:
-                added.left_out[run.name_on_board(model)] = reason
-        if added.rows:
+                left_out[run.name_on_board(model)] = reason
+        if new_rows:
             (board.path / JOURNALS).mkdir(exist_ok=True)
             shutil.copyfile(run.journal, board.path / run.evidence)
-            board.ledger.append(added.rows)
-    return added
+            board.ledger.append(new_rows)
+    return Added(new_rows, left_out, notes)
 
 
 class _RunToAdd:

@@ -28,7 +28,7 @@ from lm_eval_ccat.report.stored_run import replayed_course
 from lm_eval_ccat.report.tables import chain, outlook, rank_rows
 from lm_eval_ccat.report.tables import parts as parts_of
 from lm_eval_ccat.report.terminal import print_result
-from lm_eval_ccat.report.trust import of_models
+from lm_eval_ccat.report.trust import remarks_on_models
 from lm_eval_ccat.shown import is_named, whole_percent
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -222,7 +222,7 @@ def test_empty_answers_are_told_once(changed, warned) -> None:
         result["warnings"] = [f"3 of 20 answers of {name} are empty"] * warned
 
     run = changed(empty)
-    told = [text for _, text in of_models(run.result) if "3 empty answers" in text]
+    told = [text for _, text in remarks_on_models(run.result) if "3 empty answers" in text]
     assert len(told) == (not warned)
     on_page = [text for _, text in View(run, replayed_course(run)).warnings if "empty" in text]
     assert len(on_page) == 1

@@ -38,7 +38,7 @@ from lm_eval_ccat.report.terminal import (
     print_result,
     shortened,
 )
-from lm_eval_ccat.report.trust import of_models, sentences, warnings
+from lm_eval_ccat.report.trust import remarks_on_models, sentences, warnings
 
 
 def ranking(names="abcd", ties=(), ranges=None, known=(), **more):
@@ -358,7 +358,7 @@ def test_a_model_that_was_set_aside_is_told_once():
     failed = [{"doc_id": 3, "reason": "too long"}]
     content["models"]["a"] |= {"set_aside": "HTTP 401", "failed": failed}
     content["models"]["b"] |= {"failed": failed}
-    topics = [(topic, text.split()[0]) for topic, text in of_models(content)]
+    topics = [(topic, text.split()[0]) for topic, text in remarks_on_models(content)]
     assert topics == [("Set aside", "a"), ("Failed", "b")]
 
 
@@ -542,7 +542,7 @@ def test_random_items_say_their_own_estimate_of_their_own_number():
     content = ranking("ab", scale=Scale(0.0, 100.0, higher_is_better=False).to_dict())
     sample = {"estimate": 104.0, "standard_error": 2.5, "n": 12}
     content["models"]["a"] |= {"n_items": 60, "sample": sample}
-    [said] = [text for topic, text in of_models(content) if topic == "Sample"]
+    [said] = [text for topic, text in remarks_on_models(content) if topic == "Sample"]
     assert re.search(r": a 100(\.0*)? ± 2\.50* \(from 12\)", said)
 
 
@@ -552,7 +552,7 @@ def test_random_documents_speak_of_the_first_four_models_that_were_asked_some():
     for name in "abdefg":
         content["models"][name]["sample"] = drawn
     content["order"].remove("a")  # it was set aside
-    *_, last = of_models(content)
+    *_, last = remarks_on_models(content)
     said = ", ".join(f"{name} 0.250 ± 0.031 (from 12)" for name in "bdef")
     assert last.topic == "Sample" and last.sentence.endswith(f": {said} and 1 more.")
 
