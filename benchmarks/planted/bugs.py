@@ -1044,8 +1044,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "mean taus are over seeds, not over folds",
         "lm_eval_ccat/simulation/judging",
-        "taus.setdefault(replay.fold, [])",
-        "taus.setdefault(replay.seed, [])",
+        "grouped((replay.fold, replay.tau)",
+        "grouped((replay.seed, replay.tau)",
         ("tests/simulation/test_pieces.py::test_pairs_are_pooled_over_runs_and_taus_over_folds",),
     ),
     Bug(
@@ -1512,8 +1512,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "repeats are numbered by the names of their files",
         "lm_eval_ccat/scores/readers/comparable_runs",
-        "in sorted(range(len(runs)), key=lambda position: runs[position].date)",
-        "in range(len(runs))",
+        "by_date = sorted(range(len(runs)), key=lambda position: runs[position].date)",
+        "by_date = list(range(len(runs)))",
         ("tests/scores/test_repeated_answers.py",),
     ),
     Bug(

@@ -23,6 +23,7 @@ from ..bank.file import bank_files, located
 from ..bank.settings import compare_settings
 from ..errors import RunError, UsageError
 from ..files import replace_text, writing
+from ..grouping import grouped
 from ..live.outcomes import tasks_of_bank
 from ..live.scored import has_sampled_answers, runs_by_model
 from ..methods.method import method_of
@@ -95,9 +96,7 @@ class Added:
     @property
     def reasons(self) -> list[str]:
         """A line on the models that were left out for each reason."""
-        models: dict[str, list[str]] = {}
-        for model, reason in self.left_out.items():
-            models.setdefault(reason, []).append(model)
+        models = grouped((reason, model) for model, reason in self.left_out.items())
         return [f"{first_of(names, 10)}: left out: {reason}" for reason, names in models.items()]
 
     @property

@@ -17,6 +17,7 @@ from ..bank import ItemBank
 from ..cluster import in_processes
 from ..content import document_of
 from ..errors import CcatError, RunError, UnknownScoresError, UsageError
+from ..grouping import grouped
 from ..journal import JournalFile, read_journal
 from ..live.result import CLOSE
 from ..methods.belief import BENCHMARK
@@ -227,10 +228,7 @@ def in_words(checked: Sequence[Checked]) -> list[str]:
     row 0, a: REFUSED: s.csv is missing
     row 1, b: REFUSED: s.csv is missing
     """
-    alike: dict[str, list[Checked]] = {}
-    for finding in checked:
-        if finding.reason:
-            alike.setdefault(finding.reason, []).append(finding)
+    alike = grouped((finding.reason, finding) for finding in checked if finding.reason)
     lines: list[str] = []
     for reason, findings in alike.items():
         lines += map(str, findings[:_NAMED])

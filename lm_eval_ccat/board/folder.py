@@ -30,6 +30,7 @@ import numpy as np
 from ..bank import ItemBank, SuiteBank
 from ..errors import RunError, UsageError
 from ..files import replace_text
+from ..grouping import grouped
 from ..metrics.scale import Scale
 from ..options import TEXT, OptionPlace, choice, option, read_values, whole
 from ..ranker.contents import scale_of, shares_of
@@ -520,11 +521,9 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
         Positions in the ledger, from 0, of rows without evidence: these get no rank.
     """
     rows = board.ledger.rows()
-    history: dict[str, list[BoardRow]] = {}
     comparable: list[BoardRow] = []
     apart: dict[str, RowApart] = {}
     for number, row in enumerate(rows):
-        history.setdefault(row.model, []).append(row)
         if number in refused:
             continue
         if reason := why_not_comparable(row, board.banks, board.shares):
@@ -536,7 +535,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
     # A model's full results count before its estimates; otherwise its latest row counts.
     current = {**latest(comparable), **latest(comparable, FULL)}
     placed = _placed(current.values(), board.scale.higher_is_better)
-    return BoardStanding(placed, list(apart.values()), history)
+    return BoardStanding(placed, list(apart.values()), grouped((row.model, row) for row in rows))
 
 
 def _placed(rows: Iterable[BoardRow], higher_is_better: bool) -> list[Placed]:

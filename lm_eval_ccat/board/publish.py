@@ -15,6 +15,7 @@ from typing import Any
 from .. import __version__
 from ..errors import RunError
 from ..files import replace_text, writing
+from ..grouping import grouped
 from ..masking import mask_text
 from ..metrics.scale import Scale
 from ..ranker.headline import Lead
@@ -526,10 +527,10 @@ def _metrics_in_words(board: Board) -> list[str]:
     """Say, of several tasks, by which metric and on which scale the column of each one is."""
     if len(board.banks) == 1:
         return []
-    tasks_by_metric: dict[str, list[str]] = {}
-    for task, bank in board.banks.items():
-        metric = f"mean {bank.metric} ({bank.scale.describe()})"
-        tasks_by_metric.setdefault(metric, []).append(task)
+    tasks_by_metric = grouped(
+        (f"mean {bank.metric} ({bank.scale.describe()})", task)
+        for task, bank in board.banks.items()
+    )
     texts = [f"{first_of(tasks, 3)}: {metric}" for metric, tasks in tasks_by_metric.items()]
     scales = {bank.scale for bank in board.banks.values()}
     same = " Each is put on 0 to 1, with 1 the best, before they are averaged."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import RunError
 from ..files import replace_text
+from ..grouping import grouped
 from ..live.scored import LoggedDocuments, Scoring, runs_by_model
 from ..runs.differences import CUT_SHORT, SCORING_CODE
 from ..scores import ScoreTable
@@ -115,9 +116,7 @@ def other_scoring(
 
 def _most_common(scorings: Iterable[Scoring]) -> Scoring:
     """Return how most models are scored; of as many models, the first."""
-    alike: dict[int, list[Scoring]] = {}
-    for scoring in scorings:
-        alike.setdefault(_digest(scoring), []).append(scoring)
+    alike = grouped((_digest(scoring), scoring) for scoring in scorings)
     return max(alike.values(), key=len)[0]
 
 

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from ..grouping import grouped
 from ..harness.opening import with_shipped_tasks
 from ..harness.task_check import MetricCheck, TaskCheck, check_tasks, write_variants
 from ..report.following import to_rank
@@ -73,9 +74,7 @@ def check(args: argparse.Namespace) -> int:
 def _in_words(checks: list[TaskCheck]) -> str:
     """Describe tasks and their metrics; tasks that differ only in name are listed together."""
     # The 57 tasks of MMLU say the same; once is enough.
-    groups: dict[Any, list[TaskCheck]] = {}
-    for check in checks:
-        groups.setdefault(_without_names(check), []).append(check)
+    groups = grouped((_without_names(check), check) for check in checks)
     return "\n\n".join("\n".join(_lines_of(members)) for members in groups.values())
 
 

@@ -26,17 +26,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import BankError, CcatError, UsageError
 from ..fetching import require_small
+from ..grouping import grouped
 from ..harness import internals, open_session
 from ..scores.readers.frameworks import helm_rows, helm_task
 from ..scores.reading import json_value
 from ..shown import first_of, plural
 from ..upkeep.score_tables import spread
-from .logs import LogRequest
+
+if TYPE_CHECKING:
+    from .logs import LogRequest
 
 NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
@@ -205,10 +208,9 @@ class _Documents:
 
     def __init__(self, documents: Mapping[int, Any]) -> None:
         self._texts = {doc_id: set(_texts_in(doc)) for doc_id, doc in documents.items()}
-        self._by_text: dict[str, list[int]] = {}
-        for doc_id, texts in self._texts.items():
-            for text in texts:
-                self._by_text.setdefault(text, []).append(doc_id)
+        self._by_text = grouped(
+            (text, doc_id) for doc_id, texts in self._texts.items() for text in texts
+        )
 
     def doc_ids(self, instances: Sequence[Mapping[str, Any]]) -> DocIds:
         """Return the document of each of HELM's instances.
@@ -322,10 +324,11 @@ def _scores(bucket: _Bucket, run: _Run, doc_ids: DocIds) -> list[_Score]:
     metric = _rightness({row.metric for row in rows})
     if metric is None:
         raise UsageError(f"{bucket.name}: {run.name} does not say which answers are right")
-    trials: dict[int, list[float]] = {}
-    for row in rows:
-        if row.metric == metric and row.doc_id in doc_ids:
-            trials.setdefault(doc_ids[row.doc_id], []).append(row.score)
+    trials = grouped(
+        (doc_ids[row.doc_id], row.score)
+        for row in rows
+        if row.metric == metric and row.doc_id in doc_ids
+    )
     return [
         _Score(rows[0].model, doc_id, sum(values) / len(values))
         for doc_id, values in trials.items()
@@ -411,10 +414,7 @@ class _Bucket:
                 f"{self.name}: {self.release} does not say where its runs are ({error}); take a "
                 "later release"
             ) from None
-        by_scenario: dict[str, list[_Run]] = {}
-        for run in runs:
-            by_scenario.setdefault(run.scenario, []).append(run)
-        return by_scenario
+        return grouped((run.scenario, run) for run in runs)
 
     def read_run(self, run: _Run, file: str, content: Callable[[Path], Content]) -> Content:
         """Return what `content` makes of the local copy of a run's file.

@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ import numpy as np
 from ..bank.bank import family_of
 from ..errors import BankError, CcatError, UsageError
 from ..fetching import Hub, data_set, opened_hub, require_small
+from ..grouping import grouped
 from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
 from ..shown import PathNames, plural
@@ -184,17 +186,10 @@ def _link(source: Path, target: Path) -> None:
 
 def _one_of_each_family(models: Sequence[str], n_models: int) -> list[str]:
     """Choose models by name alone: one of each family in turn, in an order without a meaning."""
-    families: dict[str, list[str]] = {}
-    for model in sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest()):
-        families.setdefault(family_of(model), []).append(model)
-    largest_family = max(map(len, families.values()), default=0)
-    turns = [
-        members[k]
-        for k in range(largest_family)
-        for members in families.values()
-        if k < len(members)
-    ]
-    return turns[:n_models]
+    shuffled = sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest())
+    families = grouped((family_of(model), model) for model in shuffled)
+    turns = zip_longest(*families.values())
+    return [model for turn in turns for model in turn if model is not None][:n_models]
 
 
 # -- a board of data sets -------------------------------------------------------------------------

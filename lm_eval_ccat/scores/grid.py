@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OutsideScaleError, ScoreTableError
+from ..grouping import grouped
 from ..metrics.scale import Floats, Scale
 from ..shown import first_of, some
 from .numbering import OTHER_ORDER, renumbered
@@ -463,11 +464,9 @@ def _all_missing(path: Path, metric: str, filter: str | None) -> ScoreTableError
 
 def _unevenly_scored(models: Sequence[str], raw: Floats) -> list[str]:
     """Return a warning of models that have more scores on some items than on others."""
-    rows: dict[str, list[int]] = {}
-    for row, model in enumerate(models):
-        rows.setdefault(model, []).append(row)
+    rows_of = grouped((model, row) for row, model in enumerate(models))
     uneven = []
-    for model, own_rows in rows.items():
+    for model, own_rows in rows_of.items():
         counts = np.isfinite(raw[own_rows]).sum(axis=0) if len(own_rows) > 1 else np.zeros(1)
         counts = counts[counts > 0]
         if len(counts) and counts.min() < counts.max():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from ..grouping import grouped
+
 #: How a message says it.
 OTHER_ORDER = "the same documents in another order"
 
@@ -36,11 +38,12 @@ def renumbered(
     ]
     # The benchmark's doc_ids that are to be given, by hash. They are taken from the end of a list,
     # so that the first of several equal documents gets the first doc_id.
-    free: dict[Hashable | None, list[Any]] = {}
-    for doc_id, sha256 in reversed(list(benchmark.items())):
+    free = grouped(
+        (sha256, doc_id)
+        for doc_id, sha256 in reversed(list(benchmark.items()))
         # A document that has the benchmark's doc_id keeps it.
-        if hashes.get(doc_id) != sha256:
-            free.setdefault(sha256, []).append(doc_id)
+        if hashes.get(doc_id) != sha256
+    )
     numbers = {doc_id: doc_id for doc_id in hashes}
     for doc_id in misplaced:
         if hashes[doc_id] is None or not free.get(hashes[doc_id]):

@@ -28,6 +28,7 @@ from ..errors import (
     UnknownScoresError,
     UsageError,
 )
+from ..grouping import grouped
 from ..metrics.scale import Floats, Scale, range_holding
 from ..plugins import Plugins, existing
 from ..shown import some
@@ -513,10 +514,8 @@ class ScoreTable:
     @cached_property
     def rows_of(self) -> dict[str, NDArray[np.intp]]:
         """Row positions of each model."""
-        positions: dict[str, list[int]] = {}
-        for row, model in enumerate(self.row_model):
-            positions.setdefault(model, []).append(row)
-        return {model: np.array(rows, dtype=np.intp) for model, rows in positions.items()}
+        rows_of = grouped((model, row) for row, model in enumerate(self.row_model))
+        return {model: np.array(rows, dtype=np.intp) for model, rows in rows_of.items()}
 
     def model_scores(
         self, unit: bool = True, models: Positions = slice(None), items: Positions = slice(None)

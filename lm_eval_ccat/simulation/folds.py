@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..bank.bank import family_of
 from ..errors import UsageError
+from ..grouping import grouped
 from ..methods.policy import rounded
 from ..metrics import check_column
 from ..metrics.scale import Floats
@@ -301,9 +302,7 @@ def _families(
     models: Sequence[str], *, size: int, folds: int, seed: int, min_calibrating: int
 ) -> list[HoldOut]:
     """Hold out whole families; rank the first `size` of their models in a seeded order."""
-    members_of: dict[str, list[str]] = {}
-    for model in models:
-        members_of.setdefault(family_of(model), []).append(model)
+    members_of = grouped((family_of(model), model) for model in models)
     # A family of one shows nothing that a random hold-out does not.
     families = [members for members in members_of.values() if len(members) > 1]
     sets: dict[frozenset[str], HoldOut] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
+from ..grouping import grouped
 from ..metrics.scale import Floats
 from ..ranker.verdicts import Verdicts
 from ..shown import exact_percent
@@ -345,9 +346,7 @@ def summarise(replays: Sequence[Replay], n_items: int, confidence: float) -> dic
     Shares and ratios are over all pairs, or all models, of all runs. The standard error of the mean
     tau is over folds, whose runs are averaged first, because seeds of a fold are not independent.
     """
-    by_method: dict[str, list[Replay]] = {}
-    for replay in replays:
-        by_method.setdefault(replay.method, []).append(replay)
+    by_method = grouped((replay.method, replay) for replay in replays)
     return {
         method: _pool(replays, by_method.get("paper"), n_items=n_items, confidence=confidence)
         for method, replays in by_method.items()
@@ -447,10 +446,7 @@ def _rms(parts: Sequence[Floats]) -> float | None:
 
 def _fold_means(replays: Sequence[Replay]) -> dict[int, float]:
     """Return the mean tau of each fold, of the runs that have one."""
-    taus: dict[int, list[float]] = {}
-    for replay in replays:
-        if replay.tau is not None:
-            taus.setdefault(replay.fold, []).append(replay.tau)
+    taus = grouped((replay.fold, replay.tau) for replay in replays if replay.tau is not None)
     return {fold: float(np.mean(values)) for fold, values in taus.items()}
 
 

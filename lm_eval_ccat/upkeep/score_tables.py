@@ -15,6 +15,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.bank import PUBLISHED_ELSEWHERE, Observation, family_of
 from ..errors import CcatError, UsageError
+from ..grouping import grouped
 from ..methods.calibration import calibrate
 from ..metrics import check_column
 from ..plugins import existing
@@ -263,9 +264,7 @@ def outcomes_meant(
     """
     logged = reader_of(path).outcomes(path)
     # A table that names no task has outcomes of the task "".
-    outcomes_by_task: dict[str, list[Logged]] = {}
-    for outcome in logged:
-        outcomes_by_task.setdefault(outcome.task or "", []).append(outcome)
+    outcomes_by_task = grouped((outcome.task or "", outcome) for outcome in logged)
     meant: list[Logged] = []
     lacking: list[str] = []
     must_report = _tasks_meant(path, list(outcomes_by_task), tasks) if logged else {}

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...errors import ScoreTableError
+from ...grouping import grouped
 from ...shown import plural, short, some
 from ..configuration import drawing
 from ..table import REPEAT_CONFIG
@@ -142,10 +143,7 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
         such as ``"temperature=0.7, repeat 2"``, and may differ in their seed. Runs that do not
         sample keep one label, so that the latest counts.
     """
-    by_model: dict[str, list[dict[str, object]]] = {}
-    for run in runs:
-        if run.results:
-            by_model.setdefault(run.model, []).append(run.generation)
+    by_model = grouped((run.model, run.generation) for run in runs if run.results)
     varied = {
         key
         for generations in by_model.values()
@@ -167,10 +165,10 @@ def _with_repeat_numbers(
     labels: Sequence[tuple[str, str]], runs: Sequence[LoggedRun]
 ) -> list[tuple[str, str]]:
     """Return labels where runs of one label that sample their answers are numbered by date."""
-    repeats: dict[tuple[str, str], list[int]] = {}
-    for position in sorted(range(len(runs)), key=lambda position: runs[position].date):
-        if drawing(runs[position].generation):
-            repeats.setdefault(labels[position], []).append(position)
+    by_date = sorted(range(len(runs)), key=lambda position: runs[position].date)
+    repeats = grouped(
+        (labels[position], position) for position in by_date if drawing(runs[position].generation)
+    )
     numbered = list(labels)
     for (model, config), positions in repeats.items():
         if len(positions) > 1:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import ScoreTableError
+from ...grouping import grouped
 from ...shown import plural, some
 from ..configuration import (
     configuration_of,
@@ -338,10 +339,10 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     """
     lists = path.parent.glob("*.jsonl*") if path.is_file() else files_at(path, "*.jsonl*")
     samples = [file for file in lists if not _is_dated(file) and _may_hold_samples(file)]
-    by_name: dict[tuple[Path, str], list[Path]] = {}
-    for file in samples:
-        stem = _letters_and_digits(file.name.partition(".jsonl")[0])
-        by_name.setdefault((file.parent, stem), []).append(file)
+    by_name = grouped(
+        ((file.parent, _letters_and_digits(file.name.partition(".jsonl")[0])), file)
+        for file in samples
+    )
     runs: dict[Path, SampleFile] = {}
     for folder in dict.fromkeys(file.parent for file in samples):
         for results in sorted(folder.glob("*.json")):
@@ -576,11 +577,9 @@ def configurations_of(
     Of generation settings that differ between a model's runs it names every value. How answers
     are drawn may stand in the samples alone, by whose files the settings were `sent`.
     """
-    by_model: dict[str, list[dict[str, str]]] = {}
-    for run in runs:
-        if run.results:
-            configuration = drawing(sent[run.samples]) | run.configuration
-            by_model.setdefault(run.model, []).append(configuration)
+    by_model = grouped(
+        (run.model, drawing(sent[run.samples]) | run.configuration) for run in runs if run.results
+    )
     merged: dict[str, dict[str, str]] = {}
     for model, configurations in by_model.items():
         keys = dict.fromkeys(key for configuration in configurations for key in configuration)
