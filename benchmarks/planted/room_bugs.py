@@ -148,6 +148,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "demo": ("tests/demo",),
     "testing": ("tests/testing",),
     "integrations/logs": ("tests/integrations/test_logs.py",),
+    "integrations/log_request": ("tests/integrations/test_logs.py",),
     "simulation": (
         "tests/simulation/test_pieces.py",
         "tests/simulation/test_power.py",
@@ -1764,12 +1765,14 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "pass",
         ),
     ),
-    "integrations/logs": (
+    "integrations/log_request": (
         (
             "models are first looked at by their names",
             "sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest())",
             "sorted(models)",
         ),
+    ),
+    "integrations/logs": (
         (
             "the oldest run of a data set counts",
             "sorted(runs.items(), reverse=True)",

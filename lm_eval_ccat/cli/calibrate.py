@@ -89,7 +89,8 @@ def calibrate(args: argparse.Namespace) -> int:
     a suite: a folder with a bank per task and metric.  Every command that takes a bank takes a
     suite.  Exit code 3: some of them got no bank.
     """
-    from ..integrations.logs import HELM, LogRequest, logs_of
+    from ..integrations.log_request import LogRequest
+    from ..integrations.logs import HELM, logs_of
 
     if not (args.scores or args.borrow):
         raise UsageError("no scores: name logs or a table, or tasks to --borrow from")

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from ..errors import BankError, CcatError, UsageError
@@ -37,9 +37,7 @@ from ..scores.readers.frameworks import helm_rows, helm_task
 from ..scores.reading import json_value
 from ..shown import first_of, plural
 from ..upkeep.score_tables import spread
-
-if TYPE_CHECKING:
-    from .logs import LogRequest
+from .log_request import LogRequest
 
 NAME = re.compile(r"helm:(?P<project>[\w.-]+)(?:@(?P<release>[\w.-]+))?")
 _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"

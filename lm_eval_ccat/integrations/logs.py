@@ -12,7 +12,6 @@ huggingface_hub fetches: it caches, resumes, repeats after 429 and 5xx, and send
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import json
 import os
@@ -24,10 +23,8 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -37,15 +34,13 @@ import numpy as np
 from ..bank.bank import family_of
 from ..errors import BankError, CcatError, UsageError
 from ..fetching import Hub, data_set, opened_hub, require_small
-from ..grouping import grouped
 from ..scores.readers.frameworks import BROKEN
 from ..scores.readers.logged_runs import sample_name
-from ..shown import PathNames, plural
-from ..upkeep.score_tables import MAX_GB, MODELS, spread
+from ..shown import plural
+from ..upkeep.score_tables import spread
+from .log_request import LogRequest
 
 HELM = "helm:"
-#: Results files that are looked at for each model that is taken.
-_CANDIDATES_PER_MODEL = 3
 #: Bytes per second that a hub sends at least: small files come slower than large ones.
 _LEAST_SPEED = 1e5
 #: Endings of archives.
@@ -54,46 +49,6 @@ _ARCHIVE = "https://codeload.github.com/{repo}/tar.gz/{ref}"
 _GITHUB = re.compile(r"github:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<ref>[\w./-]+))?")
 _BOARD = re.compile(r"hub:(?P<owner>[\w.-]+)(?:@(?P<run>[\w.:-]+))?")
 _DETAILS = re.compile(r"[\w.-]+/(?P<organisation>.+?)__(?P<model>.+)-details")
-Progress = Callable[[int, int], None] | None
-
-
-@dataclass(frozen=True)
-class LogRequest:
-    """What is taken of logs by name.
-
-    Attributes
-    ----------
-    tasks : tuple of str
-        Names or shell patterns of tasks; of a board only these are fetched.
-    metric : str or None
-    models : int or None
-        How many models of a board; None stands for `MODELS`.
-    max_gb : float
-        Most gigabytes that are fetched.
-    say : callable
-        Called with a line on what will be fetched, before it is.
-    on_progress : callable, optional
-        Called with (bytes fetched, bytes in all).
-    names : PathNames
-        Filled by `logs_of` with what the places are called that lie in a temporary folder.
-    """
-
-    tasks: tuple[str, ...] = ()
-    metric: str | None = None
-    models: int | None = None
-    max_gb: float = MAX_GB
-    say: Callable[[str], object] = lambda line: None
-    on_progress: Progress = None
-    names: PathNames = field(default_factory=PathNames)
-
-    @property
-    def n_models(self) -> int:
-        """How many models are taken where there are more."""
-        return self.models or MODELS
-
-    def candidates(self, models: Sequence[str]) -> list[str]:
-        """Return the models of which it is looked up how able they are, before some are taken."""
-        return _one_of_each_family(models, _CANDIDATES_PER_MODEL * self.n_models)
 
 
 @contextmanager
@@ -179,17 +134,6 @@ def _link(source: Path, target: Path) -> None:
     # Windows lets few users make links.
     except OSError:
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
-
-
-# -- which models ---------------------------------------------------------------------------------
-
-
-def _one_of_each_family(models: Sequence[str], n_models: int) -> list[str]:
-    """Choose models by name alone: one of each family in turn, in an order without a meaning."""
-    shuffled = sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest())
-    families = grouped((family_of(model), model) for model in shuffled)
-    turns = zip_longest(*families.values())
-    return [model for turn in turns for model in turn if model is not None][:n_models]
 
 
 # -- a board of data sets -------------------------------------------------------------------------

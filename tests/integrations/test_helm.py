@@ -19,7 +19,8 @@ from worlds import mmlu_pro
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.errors import CcatError
 from lm_eval_ccat.harness import open_session
-from lm_eval_ccat.integrations.logs import LogRequest, logs_of
+from lm_eval_ccat.integrations.log_request import LogRequest
+from lm_eval_ccat.integrations.logs import logs_of
 
 TASK = "mmlu_pro_history"
 ROOT = "capabilities/benchmark_output"

@@ -25,7 +25,8 @@ from lm_eval_ccat.bank import SuiteBank
 from lm_eval_ccat.errors import BankError, CcatError, UsageError
 from lm_eval_ccat.fetching import data_set
 from lm_eval_ccat.integrations.hub import names, push
-from lm_eval_ccat.integrations.logs import LogRequest, logs_of
+from lm_eval_ccat.integrations.log_request import LogRequest
+from lm_eval_ccat.integrations.logs import logs_of
 from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.scores.table import reader_of

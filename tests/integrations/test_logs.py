@@ -13,14 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from lm_eval_ccat.errors import UsageError
-from lm_eval_ccat.integrations.logs import (
-    LogRequest,
-    _download,
-    _newest_run,
-    _one_of_each_family,
-    _score_of,
-    _unpack,
-)
+from lm_eval_ccat.integrations.log_request import LogRequest
+from lm_eval_ccat.integrations.logs import _download, _newest_run, _score_of, _unpack
 
 
 def test_the_newest_run_of_a_data_set_that_has_the_task_counts():
@@ -50,9 +44,10 @@ def test_the_metric_is_found_without_its_filter_and_averaged_over_tasks(tmp_path
 
 def test_models_are_looked_at_in_an_order_that_their_names_do_not_give():
     models = [f"family{i:02d}/model" for i in range(40)]
-    looked = _one_of_each_family(models, 10)
-    assert len(set(looked)) == 10 and looked == _one_of_each_family(models[::-1], 10)
-    assert looked != models[:10] and sorted(looked) != models[:10]
+    request = LogRequest(models=4)  # of twelve is looked up how able they are
+    looked = request.candidates(models)
+    assert len(set(looked)) == 12 and looked == request.candidates(models[::-1])
+    assert looked != models[:12] and sorted(looked) != models[:12]
 
 
 def test_an_archive_gives_its_files_alone_and_no_more_than_allowed(tmp_path):
