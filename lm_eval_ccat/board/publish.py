@@ -95,15 +95,15 @@ def publish(
         if line:
             say(line)
     copies_of = copies(board, [place.row for place in state.placed])
-    site_content = _Site(board, rows, state, facts, shown_items(rows), copies_of)
+    files = _Site(board, rows, state, facts, shown_items(rows), copies_of)
     with writing(board.path / EXPOSURE):
-        replace_text(board.path / EXPOSURE, _csv(site_content.exposure()))
+        replace_text(board.path / EXPOSURE, _csv(files.exposure()))
         # The operator's facts are sealed as they are published, so that a later change shows.
         keep_hashes(board.path, [board.path / FACTS])
     texts = {
-        "index.html": mask_text(site_content.html()),
-        "board.csv": _csv(site_content.table()),
-        "board.json": json.dumps(site_content.json(), ensure_ascii=False, allow_nan=False) + "\n",
+        "index.html": mask_text(files.html()),
+        "board.csv": _csv(files.table()),
+        "board.json": json.dumps(files.content(), ensure_ascii=False, allow_nan=False) + "\n",
     }
     folder = Path(site)
     with writing(folder / "index.html"):
@@ -145,7 +145,7 @@ class _Site:
             for doc_id, n_models in counts.most_common():
                 yield [task, doc_id, n_models]
 
-    def json(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Return the content of ``board.json``."""
         board, state = self.board, self.state
         return {
