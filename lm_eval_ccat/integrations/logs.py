@@ -169,41 +169,49 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
     if not request.tasks:
         raise UsageError(f"hub:{owner} holds every task of a board: name the task (--task)")
     with opened_hub(f"hub:{owner}: the logs cannot be fetched") as hub:
-        api = hub.library.HfApi(endpoint=hub.address)
-        repo_of = _repos_of_board(api, owner)
-        candidates = request.candidates(list(repo_of))
-        start = time.monotonic()
-        run_of = {
-            model: run
-            for model in candidates
-            if (run := _newest_run(api, repo_of[model], request.tasks, date))
-        }
-        # Results files are small: they say which models to take before samples are fetched.
-        scores = {
-            model: score
-            for model, run in run_of.items()
-            if (score := _score_of(_fetched(hub, run, run.results), request)) is not None
-        }
-        seconds = max(time.monotonic() - start, 1e-3)
-        speed = sum(run.results_size for run in run_of.values()) / seconds
-        if not scores:
-            dated = f" of {date}" if date else ""
-            raise UsageError(
-                f"hub:{owner}: no samples of {', '.join(request.tasks)}{dated} in the logs of "
-                f"{plural(len(candidates), 'model')} that were looked at"
-            )
-        runs = [run_of[model] for model in spread(scores, request.n_models)]
-        size = sum(run.size for run in runs)
-        n_families = len({family_of(model) for model in scores})
-        request.say(
-            f"hub:{owner}: {len(runs)} of {len(repo_of):,} models ({n_families} families, scores "
-            f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {size / 1e6:,.0f} MB of "
-            f"samples, about {max(size / max(speed, _LEAST_SPEED) / 60, 0.1):.1f} minutes; what is "
-            "cached is not fetched again"
+        _link_runs(hub, _chosen_runs(hub, owner, date, request), target, request)
+
+
+def _chosen_runs(hub: Hub, owner: str, date: str, request: LogRequest) -> list[_BoardRun]:
+    """Choose models of a board by how able they are, and return the newest run of each.
+
+    It says what will be fetched, and refuses what is more than `request` allows.
+    """
+    api = hub.library.HfApi(endpoint=hub.address)
+    repo_of = _repos_of_board(api, owner)
+    candidates = request.candidates(list(repo_of))
+    start = time.monotonic()
+    run_of = {
+        model: run
+        for model in candidates
+        if (run := _newest_run(api, repo_of[model], request.tasks, date))
+    }
+    # Results files are small: they say which models to take before samples are fetched.
+    scores = {
+        model: score
+        for model, run in run_of.items()
+        if (score := _score_of(_fetched(hub, run, run.results), request)) is not None
+    }
+    seconds = max(time.monotonic() - start, 1e-3)
+    speed = sum(run.results_size for run in run_of.values()) / seconds
+    if not scores:
+        dated = f" of {date}" if date else ""
+        raise UsageError(
+            f"hub:{owner}: no samples of {', '.join(request.tasks)}{dated} in the logs of "
+            f"{plural(len(candidates), 'model')} that were looked at"
         )
-        # Before anything large is fetched.
-        require_small(f"hub:{owner}", len(runs), size, request.max_gb)
-        _link_runs(hub, runs, target, request)
+    runs = [run_of[model] for model in spread(scores, request.n_models)]
+    size = sum(run.size for run in runs)
+    n_families = len({family_of(model) for model in scores})
+    request.say(
+        f"hub:{owner}: {len(runs)} of {len(repo_of):,} models ({n_families} families, scores "
+        f"{min(scores.values()):.3g} to {max(scores.values()):.3g}), {size / 1e6:,.0f} MB of "
+        f"samples, about {max(size / max(speed, _LEAST_SPEED) / 60, 0.1):.1f} minutes; what is "
+        "cached is not fetched again"
+    )
+    # Before anything large is fetched.
+    require_small(f"hub:{owner}", len(runs), size, request.max_gb)
+    return runs
 
 
 def _repos_of_board(api: Any, owner: str) -> dict[str, str]:
