@@ -28,9 +28,10 @@ BENCHMARK, POPULATION, RUN = "benchmark", "population", "run"
 _LEAST_VARIANCE = 1e-18
 #: Difference of locations below which the chord between two models is their tangent.
 _MEET = 1e-9
-#: Part of what two models beyond the banks err by more that does not cancel in their difference:
-#: both err to the same side. With a half, 0 to 4.5% of true differences are ruled out, with .3 up
-#: to 14%, with all at most 2%, by wider intervals (docs/evidence/tables.md).
+#: Part of the variance that two models beyond the banks have on top (`Belief.beyond_banks`) which
+#: their difference keeps; the rest cancels, as both err to the same side. With a half, intervals
+#: rule out 0 to 4.5% of true differences, with .3 up to 14%, with all at most 2%, but are wider
+#: (docs/evidence/tables.md).
 _APART = 0.5
 #: Items at which the bound of `log_p` is tightest. Between 30 and 100 the share of pairs decided by
 #: 100 items changes by less than a point.
@@ -45,8 +46,8 @@ class PairEvidence(NamedTuple):
     Attributes
     ----------
     better, worse : ndarray
-        That the row is better than the column, and that it is worse. Both may have been large, at
-        different looks.
+        That the row is better than the column, and that it is worse. As evidence of all looks
+        stays, both may be large, from different looks.
     close : ndarray
         That the two differ by at most a ``min_difference``.
     """
@@ -80,15 +81,18 @@ class PairEvidence(NamedTuple):
 class ProvenEvidence(Protocol):
     """Evidence of a method whose guarantee is exact at all looks; it replaces the boundary.
 
-    It is about differences of scores, row less column: tested models are rows, and columns before
-    the reference models. Where the method has none, the boundary's counts.
+    It is about differences of scores, row less column. Rows are the tested models, columns the
+    tested and then the reference models. Pairs on which the method has no evidence (NaN) are judged
+    by the boundary.
     """
 
     def at(self, i: Indices, j: Indices) -> PairEvidence:
         """Return the largest evidence so far on some pairs; NaN where there is none."""
 
     def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """Return the outermost differences that it refutes; NaN where there is none.
+        """Return the largest difference that it refutes below, and the smallest above.
+
+        They are NaN where it has no evidence.
 
         Parameters
         ----------
@@ -136,11 +140,12 @@ class Gaps(NamedTuple):
     size, variance, df, n : ndarray
         The difference, its variance with degrees of freedom, and the items behind it.
     drop_variance, rise_variance : ndarray
-        What the variance of the lower, and of the upper, end has on top; see `Belief.beyond_banks`.
+        What the lower end of an interval adds to `variance`, and what the upper end adds; see
+        `Belief.beyond_banks`.
     known : ndarray of bool
-        Whether the column is a known mean, beside which the variances of the ends decide.
+        Whether the column is a reference model. If so, decisions add that variance, too.
     drop, rise : ndarray
-        How much lower and higher the difference may be because some answers failed.
+        How much lower and higher the difference may be because some answers failed; at least 0.
     row_zero_loss, column_zero_loss : ndarray
         `Belief.zero_loss` of the row and of the column.
     row_zero_count, column_zero_count : ndarray
@@ -148,8 +153,8 @@ class Gaps(NamedTuple):
     rare_loss : ndarray
         `Belief.rare_loss`.
     slope : ndarray
-        Factor that turns a difference of locations into one of scores. It is that of the chord
-        between the two models, so a pair is as certain on either scale.
+        Factor that turns a difference of locations into one of scores: the difference of the two
+        scores over that of the two locations. A pair is thus as certain on either scale.
     """
 
     size: Floats
@@ -240,7 +245,8 @@ class Belief:
     n : ndarray of shape (n, n)
         Items behind them: of both models, or of one on the diagonal; summed over tasks.
     n_items : float
-        Items of the benchmark; infinite if the question is about the population.
+        Number of items after which nothing is left to err about: that of the benchmark. Infinite if
+        no number is enough, because the question is about the population or answers are sampled.
     question : {"benchmark", "population"}
         Whether `variance` excludes or includes the sampling error of the benchmark's items.
     score, slope : ndarray of shape (n,), optional
@@ -251,21 +257,22 @@ class Belief:
     failure_bias : ndarray of shape (n,), optional
         By how much a mean score may be too high (below 0: too low) because some answers failed.
     pair_zero_loss : ndarray of shape (n, n), optional
-        What `zero_loss` is if it is known better than as a model's mean over `n` items.
+        `zero_loss`, if the method computes it; default a model's mean over `n` items.
     zero_count : ndarray of shape (n, n), optional
-        How many scores of 0 the row has had where the column had none: its losses squared, in
-        units of what one loses. None counts as 0.
+        How many scores of 0 the row has had where the column had none: the sum of the squares of
+        how much lower the row scored, over the square of what a score of 0 loses. None counts as 0.
     rare_loss : ndarray of shape (n, n), optional
         How much lower the row would be beside the column if it lost one more item by as much as few
-        items are lost by. Decisions do not need it, intervals and equivalence do. None counts as 0.
+        items are lost by. Intervals and equivalence allow for it, decisions do not. None counts as
+        0.
     beyond_banks : ndarray of shape (2, n), optional
-        What the variance of a mean's lower, and of its upper, end has on top, because a model may
-        be farther beyond all that the banks know than its estimate is. The larger one is part of
-        the diagonal of `variance`. Decisions beside known means need it, intervals and equivalence
-        do; decisions between tested models do not.
+        What the lower end of the interval of a mean adds to its variance, and what the upper end
+        adds, because a model may be farther beyond all models of the banks than its estimate is.
+        The larger of the two is part of the diagonal of `variance`. Intervals, equivalence and
+        decisions beside reference models allow for it, decisions between tested models do not.
     refusal_variance : ndarray of shape (n,), optional
-        What the variance of a mean's lower end has on top beside known means, because a model may
-        refuse items, as none of the banks does. None counts as 0.
+        What the lower end adds, beside reference models only, because a model may refuse items,
+        which no model of the banks does. None counts as 0.
 
     Examples
     --------
@@ -310,7 +317,7 @@ class Belief:
         Parameters
         ----------
         location, error, n : array_like of shape (n_models,)
-            Where each stands, its standard error, and the number of items behind it.
+            Where each model stands, the standard error, and the number of items behind it.
         n_items, score, slope, question
             See the class.
         pair_error : ndarray of shape (n_models,), optional
@@ -388,8 +395,8 @@ class Belief:
     ) -> Belief:
         """Return the belief about ``sum of weight x score``, on the scale of scores.
 
-        It has neither references nor what failures and places beyond the banks add: whoever sums
-        knows these of the sum. A single belief of weight 1 is returned as it is, on that scale.
+        It lacks references, `failure_bias` and `beyond_banks`, which the caller adds for the sum. A
+        single belief of weight 1 is returned as it is, on that scale.
 
         Parameters
         ----------
@@ -426,6 +433,8 @@ class Belief:
         mean = task_weights @ np.array([b.location for b in parts])
         df, n = np.array([b.df for b in parts]), np.array([b.n for b in parts])
         variance = np.array([b.variance for b in parts])
+        # Tasks have independent errors, and the items behind a pair add up. Outcomes of the same
+        # answers have correlated errors, and the same items.
         if correlation is None:
             total, df_of_sum = _independent(variance, df, task_weights)
             items, n_items = np.add.reduce(n, 0), sum(b.n_items for b in parts)
@@ -445,8 +454,8 @@ class Belief:
         Parameters
         ----------
         shift, added : ndarray of shape (n,)
-            Added to the estimates, and to the variance of each. The correlation of the errors of
-            two models stays the same.
+            Added to the estimates, and to the variance of each model. The correlation of the errors
+            of two models stays the same.
         """
         alone = np.maximum(self.variance.diagonal(), _LEAST_VARIANCE)
         variance_after = np.maximum(alone + added, _LEAST_VARIANCE)
@@ -454,6 +463,7 @@ class Belief:
             np.sqrt(np.outer(alone, alone)),
             np.sqrt(np.outer(variance_after, variance_after)),
         )
+        # The correlation r of two errors, from Var(a - b) = v_a + v_b - 2 r (v_a v_b)^(1/2).
         alike = (alone[:, None] + alone - self.variance) / (2.0 * before)
         extra = variance_after - alone
         variance = self.variance + extra[:, None] + extra - 2.0 * alike * (after - before)
@@ -469,8 +479,8 @@ class Belief:
     def pairs(self) -> PairMoments:
         """Differences of tested models (rows) from all models.
 
-        The variance of a model against itself is 0, against a reference model that of the two
-        if they were equal. Shapes (n, n + n_references).
+        A model and itself have the variance 0; a model and a reference model have the one that they
+        would have if their means were equal (`_if_equal`). Shapes (n, n + n_references).
         """
         n_models = len(self.location)
         gap = self.location[:, None] - self.location
@@ -503,10 +513,10 @@ class Belief:
 
     @cached_property
     def zero_loss(self) -> Floats:
-        """How much lower a model would be if one more of its scores were 0; shape (n, n).
+        """How much lower a model's location would be if one more of its scores were 0; (n, n).
 
-        Rows are the models that score 0, columns those they are compared with on common items; the
-        diagonal is for comparisons with reference models. 0 where all items are known.
+        Row i scores 0 on one of the items that it has in common with column j. The diagonal is for
+        comparisons with reference models. It is 0 where all items are known.
         """
         if self.pair_zero_loss is not None:
             return self.pair_zero_loss
@@ -518,6 +528,8 @@ class Belief:
     def zero_losses_at(self, i: Indices, j: Indices) -> PairZeros:
         """Return `zero_loss` and `zero_count` of some pairs, rows `i` and columns `j`."""
         n_models, equal = len(self.location), i == j
+        # A pair with a reference model has the row's own figures, which stand on the diagonal. A
+        # reference model loses nothing.
         column, known = np.where(j < n_models, j, i), equal | (j >= n_models)
         row_loss = np.where(equal, 0.0, self.zero_loss[i, column])
         column_loss = np.where(known, 0.0, self.zero_loss[column, i])
@@ -535,16 +547,17 @@ class Belief:
         return np.where(known, 0.0, self.rare_loss[i, np.where(known, i, j)])
 
     def _on_top_at(self, i: Indices, j: Indices) -> tuple[Floats, Floats]:
-        """Return what the variances of both ends of some differences have on top.
+        """Return `Gaps.drop_variance` and `Gaps.rise_variance` of some pairs.
 
-        Beside a known mean the diagonal of `variance`, of which the larger of both sides is part,
-        counts: there the other side has less.
+        The variance beside a reference model is that on the diagonal of `variance`, of which the
+        larger figure of `beyond_banks` is part. The end with the smaller one thus adds less than 0.
         """
         drop = rise = np.zeros(i.shape)
         known = j >= len(self.location)
         if (beyond := self.beyond_banks) is not None:
             row, column = beyond[:, i], beyond[:, np.where(known, i, j)]
             beside_known = row - beyond.max(axis=0)[i]
+            # A difference is lower if the row is lower or the column is higher.
             between_tested = np.where(i == j, 0.0, _APART * (row + column[::-1]))
             drop, rise = np.where(known, beside_known, between_tested)
         if self.refusal_variance is not None:
@@ -552,7 +565,11 @@ class Belief:
         return drop, rise
 
     def _if_equal(self, references: References) -> Floats:
-        """Return the factor on each model's variance if it equalled each reference model."""
+        """Return by what factor each model's variance would grow if it equalled each reference.
+
+        A mean p has a variance in proportion to ``p (1 - p)``. The factor is that of the reference
+        over that of the model, at least 1; it has shape (n, n_references).
+        """
         if self.score is not None:  # locations are not scores
             return np.ones((len(self.location), len(references.names)))
         spread = spread_of_mean(self.location, self.n.diagonal())[:, None]
@@ -561,13 +578,14 @@ class Belief:
         )
 
     def beside_known(self, models: Indices, error: Floats) -> Floats:
-        """Return locations of some models with these errors, as they compare with known means.
+        """Return drawn locations of some models, for comparison with known means; (n_draws, k).
 
         Parameters
         ----------
         models : ndarray of int, shape (k,)
         error : ndarray of shape (n_draws, k)
-            Drawn with the models' own variances.
+            What each location is to be off by, drawn with the models' own variances. For means it
+            is enlarged to what `interval_of_mean` makes of it.
         """
         location = self.location[models]
         if self.score is not None:
@@ -576,7 +594,7 @@ class Belief:
         return np.where(error < 0.0, low, high)
 
     def pairs_at(self, i: Indices, j: Indices) -> PairMoments:
-        """Return `pairs` of some rows `i` and columns `j`: with many models all take long."""
+        """Return `pairs` at rows `i` and columns `j`; to compute all pairs of many takes long."""
         if self.references is not None:
             return self.pairs.at((i, j))
         gap, variance = self.location[i] - self.location[j], self.variance[i, j]
@@ -600,7 +618,11 @@ class Belief:
         return self.gaps_at(np.asarray(i), np.asarray(j))
 
     def _chord(self, i: Indices, j: Indices, size: Floats) -> Floats:
-        """Return the slope of scores in locations between two models; their own if they meet."""
+        """Return `Gaps.slope`: the difference of two scores over that of the two locations.
+
+        Where the locations meet, or scores are in the other order, it is the mean of the models'
+        own slopes (beside a reference model, which has none, the tested one's).
+        """
         if self.score is None or self.slope is None:
             return np.ones(size.shape)
         score, slope, references = self.score, self.slope, self.references
@@ -618,7 +640,8 @@ class Belief:
     def slack(self) -> tuple[Floats, Floats] | None:
         """How much lower and higher the gaps of `pairs` may be because some answers failed.
 
-        The diagonal is for the models themselves; None if failures cause no bias.
+        A gap is lower if the row was estimated too high or the column too low. The diagonal is for
+        the models themselves; None if failures cause no bias.
         """
         if self.failure_bias is None or not self.failure_bias.any():
             return None
@@ -646,6 +669,7 @@ class Belief:
 def _independent(variance: Floats, df: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the variance of a weighted sum of independent terms, and Welch's degrees of freedom.
 
+    ``df = (sum of w^2 v)^2 / sum of (w^2 v)^2 / df_t`` for terms of variance v and weight w.
     `variance` and `df` have the terms on their first axis; `variance` is overwritten, because a
     suite has a matrix of all pairs for each of its tasks.
     """
@@ -670,9 +694,10 @@ class _ZerosOfSum(NamedTuple):
 def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) -> _ZerosOfSum:
     """Return what scores of 0, and rare losses, mean for a weighted sum.
 
-    An answer that scores 0 does so by all its outcomes (`same_answers`): its losses add up. Of
-    tasks it is an answer of one alone, and which one is not known: the largest loss counts. Zeros
-    that came are counted by their losses squared, in units of that loss squared.
+    With `same_answers`, terms are outcomes, and an answer that scores 0 does so by all of them: its
+    losses add up. Without, they are tasks, and the answer is one of an unknown task: the largest
+    loss counts. Zeros that came are counted by the sum of their losses squared, over that loss
+    squared.
     """
     loss = weights[:, None, None] * np.array([part.zero_loss for part in parts])
     counts, rare = (
@@ -681,7 +706,8 @@ def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) 
     )
     rare *= weights[:, None, None]
     if same_answers:
-        # Outcomes count the same answers, so that losses, the roots of squares, add up here, too.
+        # A term has the sum of squares loss^2 x count. The same answers lost by all outcomes, so
+        # that the roots of these sums add up.
         zero_loss, squares = loss.sum(axis=0), (loss * np.sqrt(counts)).sum(axis=0) ** 2
         rare_loss = rare.sum(axis=0)
     else:
@@ -701,7 +727,7 @@ def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) 
 
 
 def spread_of_mean(mean: Floats, n: Floats) -> Floats:
-    """Return ``p (1 - p)`` of means of `n` items, at least half an item from 0 and 1."""
+    """Return ``p (1 - p)`` of means p of `n` items, which are kept half an item from 0 and 1."""
     half_item = 0.5 / np.clip(n, 1.0, 1e9)
     p = np.clip(mean, half_item, 1.0 - half_item)
     return np.asarray(p * (1.0 - p))
@@ -754,9 +780,10 @@ _STEPS, _LEAST_GAP = 8, 1e-9  # of Newton's method
 
 
 def as_of_many(n: Floats, n_items: float) -> Floats:
-    """Return how many of infinitely many items miss a rare score as often as `n` of `n_items`.
+    """Return how many items of a population miss a rare score as often as `n` of `n_items` do.
 
-    At most `n_items` before all are known: what is still to come is whole items.
+    It is ``-N log(1 - n / N)``, but at most ``N`` before all are known, because what is still to
+    come is whole items; then infinite.
 
     Examples
     --------
@@ -795,9 +822,10 @@ def zeros_to_come(level: Floats | float, zero_count: Floats | float) -> Floats:
 
 
 def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
-    """Return how many more losses than came, among `n` documents, one look does not refute.
+    """Return how many more losses than came among `n` documents were to be expected at most.
 
-    The one-sided limit of C. J. Clopper and E. S. Pearson (Biometrika 26, 1934).
+    Of more, as few as came would be improbable. This is the one-sided limit, for a single look, of
+    C. J. Clopper and E. S. Pearson (Biometrika 26, 1934).
 
     Parameters
     ----------
@@ -817,7 +845,9 @@ def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
 
 
 def log_p_of_losses(gap: Floats, loss: Floats, losses: Floats, n: Floats) -> Floats:
-    """Return the log of the level at which one look refutes a gap: `losses_to_come` inverted.
+    """Return the log of the chance that losses still to come make up for a gap.
+
+    This inverts `losses_to_come`: at that level they are as many as make up for the gap.
 
     Parameters
     ----------
@@ -834,7 +864,10 @@ def log_p_of_losses(gap: Floats, loss: Floats, losses: Floats, n: Floats) -> Flo
 
 
 def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats:
-    """Return the log of the level at which scores of 0 still to come do not explain a gap.
+    """Return the log of the chance that scores of 0 still to come make up for a gap.
+
+    With ``k`` zeros so far, the imagined one included, and a gap of ``g`` zeros, it is at most
+    ``k log(1 + g / k) - g``; `zeros_to_come` inverts it.
 
     Parameters
     ----------
@@ -851,7 +884,10 @@ def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
-    """Return Student's tail above a gap of at least 0; 1/2 without information or difference."""
+    """Return the chance that Student's distribution exceeds a gap of at least 0.
+
+    It is 1/2 for a gap of 0, and for any gap of infinite variance.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         size = gap / np.sqrt(variance)
     size = np.where(np.isnan(size), 0.0, size)
@@ -884,7 +920,7 @@ def log_p(z: Floats, clock: Floats) -> Floats:
 
 
 def boundary(level: Floats | float, clock: Floats) -> Floats:
-    """Return the standard errors that decide at a two-sided level: `log_p` inverted.
+    """Return how many standard errors decide at a two-sided level: `log_p` inverted.
 
     They are ``sqrt((1 + 1/r) (log(1 + r) - 2 log level))``.
 

@@ -46,21 +46,21 @@ from ..metrics.scale import Floats
 
 #: Items of both models before which no pair is decided.
 FIRST_LOOK = 10
-#: In passes, the share of an answer's variance that lies within its item. Between shares of .1 and
-#: 1 the constant C moves by .01.
+#: In passes, the share of an answer's variance that is assumed to lie within its item. Between
+#: shares of .1 and 1 the constant C moves by .01.
 WITHIN = 0.4
 #: The stretch w of the boundary for errors and tails of real scores: its largest value, how it
 #: fades (see above), and the constant one of passes.
 STRETCH, EXCESS, STRETCH_OF_PASSES = 1.03, 1.5, 1.02
-#: Part of the level that a horizon leaves to later ones, so that one that is used to its end can be
-#: raised at all.
+#: Part of the level that a horizon leaves to later ones, so that it can be raised even after its
+#: last look.
 KEPT = 0.02
 #: Constants for which the chance is computed; between them it is a cubic spline.
 _KNOTS = np.linspace(0.75, 5.75, 11)
 #: Constants, before they are stretched, for which it is tabulated.
 _SCALE = np.linspace(9.0, 0.5, 400)
-#: Steps of log I shorter than this are joined. Whoever looks less often leaves a boundary as often
-#: if it lies 0.583 (sqrt(long step) - sqrt(short step)) nearer.
+#: Looks less than `_STEP` apart on log I are joined to one. Fewer looks leave a boundary as often
+#: as all of them if it lies 0.583 (sqrt(long step) - sqrt(short step)) nearer.
 _STEP, _SIEGMUND = 0.03, 0.583
 #: Nodes of the quadrature per standard deviation of the shortest step.
 _NODES = 1.15
@@ -74,10 +74,10 @@ class Shape(NamedTuple):
     Attributes
     ----------
     delta : float
-        0.5 asks for as much at every look (Pocock), 0 for most at the first ones (O'Brien and
-        Fleming).
+        At 0.5 every look asks for as many standard errors (Pocock); the smaller it is, the more do
+        the first looks ask for, to 0 (O'Brien and Fleming).
     last_look : float
-        What the look at the horizon asks for, as a part of the value there.
+        What the look at the horizon asks for; 1 is what the formula gives there.
 
     Examples
     --------
@@ -105,8 +105,8 @@ def clock(n: Floats, n_items: float) -> Floats:
 def clock_of_passes(n: Floats, pass_length: int) -> Floats:
     """Return one over the variance of a mean after `n` answers in passes over the same items.
 
-    What items differ by fades as the first pass ends; what answers to an item differ by, a share
-    `WITHIN`, falls with one over their number for ever.
+    The variance between items, a share ``1 - WITHIN``, falls to 0 at the end of the first pass.
+    That of answers within an item, a share `WITHIN`, falls for ever, with one over their number.
 
     Examples
     --------
@@ -146,6 +146,7 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     >>> chances(c, np.array([1.0, 2.0])).round(3).tolist()
     [[0.05, 0.083], [0.029, 0.05]]
     """
+    # r and s of the module's recursion, from each look to the next.
     r = np.sqrt(time[:-1] / time[1:])
     s = np.sqrt(np.maximum(1.0 - r * r, 1e-12))
     narrowest = float(s.min(initial=1.0))
@@ -160,10 +161,12 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     z = inside[:, :1] * unit
     mass = np.exp(-0.5 * z * z) * inside[:, :1] * weight
     direct, mirrored = np.empty((2, len(boundary), len(unit), len(unit)))
+    # `mass` is the density at the nodes inside the boundary, times their weights.
     for k in range(1, len(time)):
         c, y, z = boundary[:, k], r[k - 1] * z, inside[:, k, None] * unit
         leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
         out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
+        # A node reaches z from its own place (`direct`) and from the one of the other sign.
         # In place: arrays made anew at every look take as long as what is computed.
         for kernel, sign in ((direct, -1.0), (mirrored, 1.0)):
             np.add(z[:, :, None] / s[k - 1], sign * y[:, None] / s[k - 1], out=kernel)
@@ -229,11 +232,13 @@ def _table(
     from scipy.interpolate import CubicSpline  # takes long to import, and few commands need it
 
     n, time, nearer = _fewer_looks(first, horizon, n_items, pass_length)
-    # A last look that asks for less finds what was joined to it, too.
+    # A last look that asks for less lies below the boundary of the looks joined to it: it is not
+    # moved nearer for these.
     nearer[-1] *= shape.last_look == 1.0
     c = np.multiply.outer(_KNOTS, shape.at(n, horizon)) - nearer
     c = np.maximum(c, 1e-3)
-    # Beyond `_FAR`, what is outside at a look is nearly all that was ever outside.
+    # `chances` ends at `_FAR`. Far out, the chance of being outside at this very look is nearly
+    # that of ever having been.
     with np.errstate(divide="ignore"):
         log = np.maximum(np.log(chances(c, time)), math.log(2.0) + log_ndtr(-c))
     # A chance never falls as the constant falls, and never exceeds 1.
@@ -305,7 +310,7 @@ def governing_horizons(
     for k, (horizon, first) in enumerate(zip(horizons, starts)):
         last = int(max(min(horizon, n_items - 1), 1))
         first = min(first, last) if k == 0 else first
-        # After the last item everything is known: no level is needed.
+        # No look is left before the last item, after which everything is known: no level is needed.
         if last < first:
             break
         table = _table(first, last, n_items, pass_length, shape)

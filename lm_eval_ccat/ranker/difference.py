@@ -52,7 +52,7 @@ class StatedPair:
     ends : (float, float)
         Of the interval of candidate less baseline.
     p_better : float
-        Probability that the candidate is better, ties counting half.
+        Probability that the candidate is better, plus half of that of a tie.
     decision : str
         "decided", "equivalent" or "open".
     barred : bool
@@ -91,8 +91,8 @@ class Asked:
     def lacking(self, half_width: float, distance: float) -> int | None:
         """Return how many more documents, or answers, make a half width as small as a distance.
 
-        None if no number does. At the last document of a benchmark the error is 0: this one decides
-        even at distance 0, where no number of documents of a population does.
+        None if no number does. After the last document of a benchmark the error is 0, so that
+        number decides even at distance 0, where no number of documents of a population does.
         """
         factor = (half_width / distance) ** (1.0 / self.rate)
         if self.answers is not None:
@@ -115,8 +115,8 @@ class Difference:
     difference, low, high : float
         Candidate minus baseline, and its interval.
     p_better : float
-        Probability that the candidate is better, ties counting half; of those that missing scores
-        leave possible, the one nearest to 1/2.
+        Probability that the candidate is better, plus half of that of a tie. If scores are missing,
+        several values are possible: this is the one nearest to 1/2.
     verdict : str
         "equivalent" (within +- the margin, which comes before "better"; without a margin, all
         scores equal), "better", "not worse"
@@ -128,7 +128,7 @@ class Difference:
         Answers of each model, where documents are asked repeatedly, and how many more would decide
         about these documents; `more_documents` is then None.
     missing : int
-        Further documents, on which a model has no score: the interval allows for any.
+        Documents on which a model has no score: the interval allows for any score.
     """
 
     documents: int
@@ -295,7 +295,8 @@ def _verdict(
         How much worse is still good enough, and the same with room for rounding.
     """
     low, high = interval
-    # A ranking's equivalence is within its own `min_difference`, which is not this margin.
+    # "Equivalent" in a ranking means within `min_difference`; here it means within this margin, or
+    # without a margin that the ranking says so.
     if -limit <= low <= high <= limit and (0.0 < margin or decision == WORDS[EQUIVALENT]):
         return WORDS[EQUIVALENT]
     if decision == WORDS[DECIDED] and gain > 0.0:
@@ -306,7 +307,10 @@ def _verdict(
 
 
 def _more_needed(asked: int, n_items: float, factor: float) -> int | None:
-    """Return how many more documents would do if `factor` times those asked do; None if too many.
+    """Return how many more documents it takes; None if it takes a billion or more.
+
+    Of a population, `factor` times those asked would be enough. Of a benchmark of N items, ``n'``
+    are enough with ``1 / n' = 1 / N + (1 - asked / N) / (factor asked)``.
 
     Examples
     --------
@@ -415,8 +419,8 @@ class _DocumentDifferences(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_documents,)
-        0 where rounding alone makes one differ from 0, and all equal to `mean` if rounding alone
-        tells them apart.
+        A difference that rounding explains is 0. If rounding explains all that the differences
+        differ by, all are equal to `mean`.
     mean : float
     rounding : float
         By how much two values may differ through the rounding of scores.
@@ -432,10 +436,11 @@ class _DocumentDifferences(NamedTuple):
         differences = candidate - baseline
         differences[np.abs(differences) <= ALIKE + ROUNDING] = 0.0
         gap, n = float(differences.mean()), len(differences)
-        # Only few documents may owe all that they differ by to three decimals (see `ALIKE`).
+        # Of few documents, scores may have been rounded to three decimals or more (see `ALIKE`).
         decimal = _last_decimal(baseline, candidate) if n < FEWEST_ITEMS else ALIKE
         # Two differences are of four scores, each of which is off by up to half a last decimal.
         rounding = 2.0 * decimal + ROUNDING
+        # Rounding explains all: the differences are equal, and 0 if the mean is rounding, too.
         if np.abs(differences - gap).max() <= rounding:
             gap = gap if abs(gap) > 2.0 * ALIKE + ROUNDING else 0.0
             differences = np.full(n, gap)
@@ -453,10 +458,10 @@ def _error_of(
     # Equal differences do not prove that there is no variance.
     if squares == 0.0:
         variance = max(IMAGINED_ITEMS * (gap / of_cluster.effective) ** 2, ROUNDING**2)
-    # Nor do clusters whose means are equal, though their documents differ.
+    # Nor do clusters with equal means, whose documents differ: count the documents.
     elif alike:
         variance = squares / (n - 1) / n
-    # Fewer than `FEWEST_ITEMS` equal values tell nothing, nor do too few clusters of any values.
+    # Fewer than `FEWEST_ITEMS` equal clusters tell nothing, nor do fewer clusters than `fewest`.
     if n < 2 or of_cluster.effective < fewest or (alike and len(of_cluster.sizes) < FEWEST_ITEMS):
         variance = math.inf
     return VarianceOfMean(variance, df)
@@ -496,7 +501,10 @@ class _PairError(NamedTuple):
 
     @classmethod
     def of_answers(cls, figures: RepeatFigures) -> _PairError:
-        """Return the error of expected scores on these documents, which no other can change."""
+        """Return the error of expected scores on these documents: the noise of answers alone.
+
+        Documents that were not asked change nothing, so that rare ones count as 0.
+        """
         loss = np.full((2, 2), float(figures.event[0] / figures.answers[0]))
         no_documents = np.zeros((2, 2))
         variance, df = float(figures.variance[0]), float(figures.df[0])
@@ -508,9 +516,9 @@ class _PairError(NamedTuple):
     ) -> _PairError:
         """Return the error of a mean over documents like these; infinite below `fewest` clusters.
 
-        A loss of either model is a difference on the other model's side of the median, so few
-        losses are a rare kind of document. They are counted by their squares, in units of the usual
-        size of a rare loss.
+        On a document where the difference is below the median, the candidate loses; above it, the
+        baseline does. Few losses are a rare kind of document. They count by the sum of their
+        squares, over the square of the usual size of a rare loss.
         """
         variance, df = _error_of(differences, of_cluster, fewest)
         away = np.median(differences.values) - differences.values

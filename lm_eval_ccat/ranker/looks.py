@@ -36,9 +36,10 @@ from ..methods.belief import (
 from ..metrics.scale import Floats
 from .boundary import FIRST_LOOK, Horizon, clock, governing_horizons
 
-#: Part of an event of noise that one look at repeats takes off a difference: sums of few answers
-#: move in whole events, and a normal tail between two of them is too small (F. Yates, Supplement to
-#: the Journal of the Royal Statistical Society 1, 1934). The boundary of many looks has slack.
+#: Part of an event of noise (one answer that comes out otherwise) that a single look at repeats
+#: takes off a difference: sums of few answers move in whole events, and a normal tail between two
+#: of them is too small (F. Yates, Supplement to the Journal of the Royal Statistical Society 1,
+#: 1934). The boundary of many looks has slack for that.
 HALF_EVENT = 0.5
 #: Rounding error allowed in sums of scores.
 ROUNDING = 1e-10
@@ -62,7 +63,7 @@ class _Zeros(NamedTuple):
         return cls(gaps.column_zero_loss, gaps.column_zero_count)
 
     def in_units_of(self, rare_loss: Floats) -> Floats:
-        """Return how many losses of another size make up as large a sum of squares."""
+        """Return how many losses of size `rare_loss` have the sum of squares ``n loss^2``."""
         none = np.zeros(np.shape(rare_loss))
         ratio = np.divide(self.loss, rare_loss, out=none, where=rare_loss > 0.0)
         return np.asarray(self.n * ratio * ratio)
@@ -82,9 +83,9 @@ class Looks:
     starts : tuple of int
         The number of items of a pair from which each of `horizons` applies.
     pass_length : int
-        Items of a pass where answers are repeated in passes, whose boundary then holds; else 0.
+        Number of items of a pass; the boundary is then that of passes. 0 where answers are single.
     with_bank : bool
-        Whether estimates rest on a bank, which may mislead the first looks.
+        Whether estimates rest on a bank. It may mislead the first looks, so these ask for more.
     evidence : PairEvidence, optional
         The largest evidence of the looks so far, in arrays of shape (n_tested, n_models); 0 where
         it decides nothing. Only `after` changes it, which only the ranker calls: reading a result
@@ -120,20 +121,21 @@ class Looks:
     def _weighs_noise_to_come(self) -> bool:
         """Whether a gap must outweigh what scores of 0, or single answers, may still take from it.
 
-        In many looks it must. In a single look only where answers are repeated: all their noise may
-        be that of one item, whose few answers are no normal variable.
+        With many looks it must, and with a single look at repeated answers: all their noise may be
+        that of one item, whose few answers are no normal variable.
         """
         return not self.single_look or self.pass_length > 0
 
     @property
     def _events_between(self) -> float:
-        """By how many answers' noise a gap counts as smaller."""
+        """Events of noise to subtract from a gap: `HALF_EVENT` in one look at repeats, else 0."""
         return HALF_EVENT if self.single_look and self.pass_length else 0.0
 
     def _with_noise_either_way(self, gaps: Gaps) -> Gaps:
-        """Return gaps in which, where answers are repeated, noise may favour either model.
+        """Return gaps of repeated answers with one `zero_loss`, an event of noise, for both models.
 
-        A known mean has none, but the model beside it may have been lucky or unlucky.
+        Noise may favour the row or the column. A known mean has none, but the model beside it may
+        have been lucky or unlucky: both sides get the larger loss.
         """
         if not self.pass_length:
             return gaps
@@ -141,10 +143,14 @@ class Looks:
         return gaps._replace(row_zero_loss=event, column_zero_loss=event)
 
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
-        """Return the log of the smallest two-sided level at which each one-sided tail decides."""
+        """Return the log of the smallest two-sided level at which each one-sided tail decides.
+
+        At most 0; 0 before the first look. `boundary` inverts it.
+        """
         tails = np.maximum(tails, _LEAST_P)
         if self.single_look:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
+        # From here on tails count as standard errors of a normal variable.
         deviations, n = np.maximum(-ndtri(tails), 0.0), np.maximum(n, 1.0)
         if not self.horizons:
             log = log_p(deviations, clock(n, n_items))
@@ -157,11 +163,12 @@ class Looks:
                     horizon.log_level,
                 )
                 log = np.where((n >= horizon.first) & (n <= horizon.last), log_level, log)
+            # After the last item everything is known: any difference decides.
             log = np.where(n >= n_items, math.log(_LEAST_P), log)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), 0.0, np.minimum(log, 0.0)))
 
     def boundary(self, level: Floats | float, n: Floats, n_items: float) -> Floats:
-        """Return the standard errors that decide at `level`; infinite before the first look."""
+        """Return how many standard errors decide at `level`; infinite before the first look."""
         if self.single_look:
             return np.broadcast_to(-ndtri(0.5 * np.asarray(level)), np.shape(n))
         n = np.maximum(n, 1.0)
@@ -180,7 +187,10 @@ class Looks:
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, limit))
 
     def half_width(self, level: Floats | float, df: Floats, n: Floats, n_items: float) -> Floats:
-        """Return half the width of an interval of this error level, in standard errors."""
+        """Return half the width of an interval of this error level, in standard errors.
+
+        It is the boundary, brought from the normal tail to the equal one of Student's distribution.
+        """
         limit = self.boundary(level, n, n_items)
         tails = np.maximum(ndtr(-np.minimum(limit, 30.0)), _LEAST_P)
         with np.errstate(invalid="ignore"):
@@ -194,8 +204,8 @@ class Looks:
     ) -> PairEvidence:
         """Return the evidence that a look at some pairs, rows `i` and columns `j`, brings.
 
-        By the boundary it is 0 where it does not decide at `level`. A method's proof is that of all
-        looks so far, and is not cut.
+        Evidence by the boundary is 0 if it does not decide at `level`. A method's proof has the
+        evidence of all looks so far, weak evidence included.
         """
         gaps = belief.gaps_at(i, j)
         evidence = self.evidence_of_gaps(gaps, belief.n_items, level, min_difference)
@@ -205,8 +215,9 @@ class Looks:
         if min_difference == 0.0:
             proof = proof._replace(close=evidence.close)
         # A proof does not know of failures: where these may explain part of a difference, the
-        # boundary must hold of the rest as well.
+        # boundary must decide without that part as well.
         proof = proof.where(gaps.drop + gaps.rise == 0.0, proof.at_most(evidence))
+        # The proof has no evidence (NaN) on some known models.
         return proof.where(np.isfinite(proof.better), evidence)
 
     def evidence_of_gaps(
@@ -224,6 +235,8 @@ class Looks:
         worse = beyond(-gaps.size - gaps.rise, column_zeros, upper)
         if min_difference <= 0.0:
             return PairEvidence(better, worse, np.zeros(gaps.size.shape))
+        # The pair is close if the difference is below min_difference and above -min_difference.
+        # `below` and `above` are how far it is from these limits.
         within = min_difference / gaps.slope
         below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
         lower, upper = (
@@ -239,9 +252,19 @@ class Looks:
     def _beyond(
         self, size: Floats, gaps: Gaps, zeros: _Zeros, limit: Floats, n_items: float
     ) -> Floats:
-        """Return the evidence that differences lie beyond a value that they are `size` away from.
+        """Return the evidence that true differences lie on this side of a value; 0 if too weak.
 
-        `zeros` are those of the model that is better if they do, and `limit` is the boundary.
+        Parameters
+        ----------
+        size : ndarray
+            How far the differences lie beyond the value, on the scale of locations; below 0 if they
+            lie short of it.
+        gaps : Gaps
+        zeros : _Zeros
+            Of the model that looks too good if scores of 0 are still to come.
+        limit : ndarray
+            The boundary: standard errors that decide.
+        n_items : float
         """
         out, corrected = np.zeros(size.shape), size - self._events_between * zeros.loss
         with np.errstate(invalid="ignore"):
@@ -256,7 +279,7 @@ class Looks:
         return out
 
     def _log_p_of_rare_losses(self, size: Floats, gaps: Gaps, zeros: _Zeros) -> Floats:
-        """Return the log of the level at which rare losses to come do not make up for `size`."""
+        """Return the log of the chance that rare losses to come make up for `size`."""
         loss, size = gaps.rare_loss, np.maximum(size, 0.0)
         losses = zeros.in_units_of(loss)
         if self.single_look:
@@ -266,7 +289,9 @@ class Looks:
     def ends(
         self, belief: Belief, below: Floats | float, above: Floats | float
     ) -> tuple[Floats, Floats]:
-        """Return both ends of every difference of locations: what a look at `belief` cannot refute.
+        """Return the ends of the intervals of all differences of locations.
+
+        An interval has the differences that a look at `belief` does not refute.
 
         Parameters
         ----------
@@ -299,7 +324,10 @@ class Looks:
     def _lower_ends(
         self, gaps: Gaps, level: Floats | float, n_items: float, refuted: Floats | None
     ) -> Floats:
-        """Return the lower ends of differences, of which a proof has `refuted` what is below."""
+        """Return the lower ends of the intervals of differences.
+
+        A proof, if the method has one, has refuted all differences up to `refuted`.
+        """
         low = gaps.size - gaps.drop - self._half_widths(level, gaps, n_items)
         if refuted is None:
             return low
@@ -316,7 +344,8 @@ class Looks:
         """Return how far the lower ends lie below the differences.
 
         This inverts `_beyond`. Rare losses, and variance beyond the banks between tested models,
-        add to it, but change no decision: an end that they alone bring to 0 stays where it is.
+        widen intervals, but change no decision. So rare losses move no end across 0, and variance
+        beyond the banks moves no end that excludes 0.
         """
         zeros = _Zeros.of_row(gaps)
         errors = self.half_width(level, gaps.df, gaps.n, n_items)
@@ -325,6 +354,7 @@ class Looks:
             half_width = half_width + self._events_between * zeros.loss
         if self._weighs_noise_to_come:
             half_width = np.maximum(half_width, zeros_to_come(level, zeros.n) * zeros.loss)
+        # Beside known models the variance on top is in `deciding` already.
         if gaps.drop_variance.any():
             with np.errstate(invalid="ignore"):
                 wider = errors * np.sqrt(gaps.variance + gaps.drop_variance)
@@ -411,7 +441,7 @@ class Looks:
         if not self.horizons or horizon <= self.horizons[-1]:
             return self
         first = int(n) + 1
-        # A horizon that no pair has reached yet is replaced.
+        # The new horizon replaces those that no pair has reached yet.
         earlier = sum(start < first for start in self.starts)
         return replace(
             self,

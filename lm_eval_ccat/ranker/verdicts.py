@@ -46,15 +46,15 @@ _EXTENSION = 1.2
 #: Standard deviations by which a difference falls on its way in one case of five, which puts off
 #: that it is decided, or grows, which puts off that it is close.
 _SETBACK = 0.8416
-#: No look is taken before as many more items as may decide an open pair. What `m` items add to a
-#: difference of `n` is ``(m / n)^(1/2)`` standard errors, and seldom so many times as much; the
-#: boundary, which falls as items come, counts as so much nearer; and the most items are this share.
+#: `Verdicts.items_to_wait`: with ``m`` more items a difference of ``n`` moves by ``(m / n)^(1/2)``
+#: standard errors, and seldom by three times as much. The boundary, which falls as items come,
+#: counts as .15 nearer; and the next look comes after at most .09 n items.
 _SELDOM, _NEARER, _LONGEST_WAIT = 3.0, 0.15, 0.09
 _ALL = (slice(None), slice(None))
 
 
 class Decisions(NamedTuple):
-    """What is decided of pairs; see `Verdicts.sign` and `Verdicts.state`."""
+    """Signs and states of some pairs; see `Verdicts.sign` and `Verdicts.state`."""
 
     sign: Signs
     state: Signs
@@ -173,9 +173,10 @@ class Verdicts:
         return out
 
     def _each_pair(self, index: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
-        """Return p of pairs at an index of the matrices, and which are close, each pair by itself.
+        """Return p of pairs at an index of the matrices, and which are equivalent.
 
-        p is two-sided, valid at every look, and 1 if it decides nothing.
+        p is two-sided, valid at every look, that of each pair by itself, and 1 if it decides
+        nothing.
         """
         belief, level = self.belief, 1.0 - self.confidence
         gap, variance = belief.pairs.gap[index], belief.pairs.variance[index]
@@ -202,7 +203,7 @@ class Verdicts:
 
     @cached_property
     def _family(self) -> tuple[Family, Mask]:
-        """`_each_pair` of all pairs, adjusted for their family, and which are close."""
+        """The p of all pairs, with `familywise` adjusted for all, and which are equivalent."""
         p_values, equivalent = self._each_pair()
         if not self.familywise:
             return Family(p_values, np.ones(p_values.shape), 1.0), equivalent
@@ -233,7 +234,10 @@ class Verdicts:
 
     @property
     def state(self) -> Signs:
-        """OPEN, DECIDED or EQUIVALENT; the last even if the interval excludes 0."""
+        """OPEN, DECIDED or EQUIVALENT of each pair; shape (n_tested, n_models).
+
+        A pair is EQUIVALENT even if its interval excludes 0, as it may within `min_difference`.
+        """
         return self._all_decided.state
 
     @cached_property
@@ -251,9 +255,9 @@ class Verdicts:
         known yet, and may lie beyond the scale: `Ranking` cuts them there.
 
         At the ranking's confidence, the interval of a decided pair excludes 0, that of an open one
-        holds it, and that of an equivalent one lies within ``min_difference`` of 0. So if an
-        earlier look decided a pair, and the belief alone would not now, the end that has passed 0
-        is put back beside it, or that of an equivalent pair at ``min_difference``.
+        holds it, and that of an equivalent one lies within ``min_difference`` of 0. An earlier look
+        may have decided a pair that today's belief would leave open. If so, the end that lies
+        beyond 0 is moved back beside 0, and that of an equivalent pair to ``min_difference``.
 
         With `familywise`, ends hold for all pairs together. The end of a decided pair towards 0
         holds at the level at which the family's step-down decides it.
@@ -298,10 +302,10 @@ class Verdicts:
 
     @property
     def withdrawn(self) -> list[tuple[str, str]]:
-        """Open pairs of which an earlier look showed the model to be better that is behind now.
+        """Open pairs that an earlier look decided the other way round than models stand now.
 
-        That model is the first of each pair. It was shown so for the pair alone; with `familywise`
-        the pair need not have been decided.
+        The first model of each pair was better then and is behind now. The pair is judged by
+        itself; with `familywise` it need not have been decided.
         """
         gap, evidence = self.belief.pairs.gap, self.looks.evidence
         if evidence is None:
@@ -390,7 +394,10 @@ class Verdicts:
 
     @property
     def settled(self) -> bool:
-        """Whether no neighbours are open, but two known models, of whom no answer tells more."""
+        """Whether no two neighbours are open of which at least one is tested.
+
+        Two known models may stay open: no answer of a tested model decides them.
+        """
         return not (self.adjacent[self._neighbours.places] == OPEN).any()
 
     @cached_property
@@ -410,8 +417,11 @@ class Verdicts:
     def items_to_go(self, rows: Ints, columns: Ints) -> Floats:
         """Return about how many further items of each model decide some open pairs.
 
-        At least 1 each. The difference stays as it is, and its variance falls as that of a mean of
-        random items; equivalence counts where it is nearer.
+        At least 1 each, if the difference stays as it is and its variance falls as that of a mean
+        of random items. Where equivalence is nearer than a decision, it is the items until that. A
+        difference d with the variance v of n of N items is decided, at the boundary b, once
+
+            1/n' - 1/N  =  (1/n - 1/N) d^2 / (b^2 v).
         """
         gaps, n_items = self.belief.gaps_at(rows, columns), self.belief.n_items
         size, n = np.abs(gaps.size), np.maximum(gaps.n, 1.0)
@@ -424,7 +434,10 @@ class Verdicts:
 
     @property
     def items_to_wait(self) -> int:
-        """Further items of each model that will hardly decide a pair that is open now."""
+        """How many further items of each model hardly decide any pair that is open now.
+
+        The next look may wait for so many; see `_SELDOM`.
+        """
         open_, n_items = (self.state == OPEN) & ~self.barred, self.belief.n_items
         # A method's own evidence (`proof`) cannot be foretold.
         if self.belief.proof is not None or not open_.any():
@@ -433,6 +446,7 @@ class Verdicts:
         size, error, n = np.abs(gaps.size[i, j]), np.sqrt(gaps.variance[i, j]), gaps.n[i, j]
         nearer_goal = np.maximum(size, self.min_difference / gaps.slope[i, j] - size)
         boundary = self.looks.boundary(1.0 - self.confidence, n, n_items)
+        # Standard errors that are lacking, and the items in which chance seldom adds them.
         to_go = boundary - _NEARER - nearer_goal / np.maximum(error, 1e-300)
         share = np.minimum((np.maximum(to_go, 0.0) / _SELDOM) ** 2, _LONGEST_WAIT)
         return int((share * np.minimum(n, n_items - n)).min())
@@ -488,7 +502,11 @@ class Verdicts:
 
     @cached_property
     def _outranked(self) -> _Outranked:
-        """Whom each tested model is better or worse than by decided pairs, and what follows."""
+        """Models that each tested model is better, or worse, than by decided pairs.
+
+        Or by what follows: a model that is better than another is better than all that the other is
+        better than.
+        """
         n_tested, references = self.n_tested, self.belief.references
         beats, beats_known, loses_to_known = (
             self.sign[:, :n_tested] > 0,
@@ -501,15 +519,16 @@ class Verdicts:
             best_beaten = np.where(beats_known, fixed, -np.inf).max(axis=1, keepdims=True)
             worst_above = np.where(loses_to_known, fixed, np.inf).min(axis=1, keepdims=True)
             beats_known, loses_to_known = best_beaten >= fixed, worst_above <= fixed
-        # A known model may stand between two tested ones. (Products of floats are fast.)
+        # A tested model that beats a known one beats the tested ones that lose to it. (Products of
+        # floats are fast.)
         beats |= (beats_known.astype(np.float32) @ loses_to_known.T.astype(np.float32)) > 0.0
         tested = self.best_first[self.best_first < n_tested]
-        # Worst first: what a model beats is complete before it, and theirs becomes its own.
+        # Worst first: a model beats all that those beat which it beats, whose turn was before.
         for model in tested[::-1]:
             beaten = beats[model].nonzero()[0]
             beats[model] |= beats[beaten].any(axis=0)
             beats_known[model] |= beats_known[beaten].any(axis=0)
-        # Best first, likewise: whoever loses to a model loses to what is above that.
+        # Best first, likewise: a model loses to all known ones that those lose to which beat it.
         for model in tested:
             loses_to_known[model] |= loses_to_known[beats[:, model]].any(axis=0)
         return _Outranked(beats, beats_known, loses_to_known)
@@ -626,8 +645,8 @@ class Verdicts:
         assert references is not None
         error = np.random.default_rng(_SEED + 1).standard_normal((len(noise), len(rivals)))
         drawn = references.location[rivals] + error * np.sqrt(references.variance[rivals])
-        # Beside known means a model's location varies as in its pairs with them: `beside` says
-        # which references are above a model.
+        # Beside known means a model's location may vary more than beside tested models: `beside`
+        # says only which references are above a model. Its rank among tested models stays `rank`.
         beside = belief.beside_known(tested, noise)
         ranks = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
         ranks[:, : len(tested)] += rank - _ranks(beside, tie_rng)
@@ -636,9 +655,10 @@ class Verdicts:
         return _ranks(-ranks.astype(np.float64), tie_rng)
 
     def _drawn_errors(self, tested: Ints) -> Floats:
-        """Draw errors of these models' locations, as likely as pairs have them.
+        """Draw errors of these models' locations; shape (_DRAWS, len(tested)).
 
-        Shape (_DRAWS, len(tested)); the second half mirrors the first.
+        Their differences have the variances that the belief has for pairs. The second half of the
+        draws is the first with the other sign.
         """
         belief, references, n_tested = self.belief, self.belief.references, len(tested)
         covariances = belief.variance[np.ix_(tested, tested)]
@@ -651,13 +671,15 @@ class Verdicts:
         else:
             covariance = 0.5 * (alone[:, None] + alone - off)
         rng, root = np.random.default_rng(_SEED), _symmetric_root(covariance)
-        # Each pair is measured by itself: no errors may be as likely as all pairs have them.
+        # Each pair is measured by itself, so that no errors may have the variances of all pairs.
+        # Then those of the pairs with the most exact model count, beside references those of the
+        # models themselves.
         if root is None:
             anchor = int(np.argmin(alone))
             beside = off[:, anchor] if references is None else alone
             root = _nearest_root(0.5 * (beside[:, None] + beside - off), beside)
         noise = rng.standard_normal((_DRAWS // 2, n_tested)) @ root
-        # So do the degrees of freedom of pairs, not those of a model by itself.
+        # Without references only the degrees of freedom of differences matter, too.
         with_df = np.ones((n_tested, n_tested), dtype=bool)
         if references is None:
             np.fill_diagonal(with_df, False)
@@ -748,10 +770,10 @@ class Verdicts:
         }
 
     def _items_to_decide(self, pair: Gaps, size: float, *, unlucky: bool = False) -> float | None:
-        """Return at how many items an open pair is decided, or close; None if `size` are too few.
+        """Return how many items decide an open pair, or show it equivalent; None if `size` do not.
 
-        If neither comes within the limit in force, the search extends the limit in steps until one
-        does. A result then advises the user to raise the limit.
+        If it is neither within the limit in force, the search extends the limit in steps until it
+        is. A result then advises the user to raise the limit.
 
         Parameters
         ----------
@@ -795,7 +817,7 @@ class Verdicts:
         return needed
 
     def _would_be_decided(self, gaps: Gaps, looks: Looks) -> Mask:
-        """Return where gaps as they may be later would be decided if looks found them so."""
+        """Return which gaps, as they may be later, a look would decide."""
         level = (1.0 - self.confidence) / self._family[0].divisor_of_open
         # With few degrees of freedom a pair that passes the boundary may have too little evidence.
         weak = -float(np.log(level)) - ROUNDING
@@ -803,7 +825,7 @@ class Verdicts:
         return np.asarray((evidence.better > weak) | (evidence.worse > weak) | (gaps.variance <= 0))
 
     def _would_be_close(self, gaps: Gaps, looks: Looks) -> Mask:
-        """Return where gaps as they may be later would be equivalent if looks found them so."""
+        """Return which gaps, as they may be later, a look would find equivalent."""
         if self.min_difference <= 0.0:
             return np.zeros(gaps.size.shape, dtype=bool)
         alone = 1.0 - self.confidence
@@ -829,8 +851,8 @@ def _cost_of(answers: Mapping[str, int], cost: Mapping[str, float]) -> float:
 def _with_items(pair: Gaps, n: Floats, n_items: float, fall: float = 0.0) -> Gaps:
     """Return what decides a pair, as it may be after `n` items; `Gaps` of the shape of `n`.
 
-    A later difference is today's, give or take: the variance of their distance is what today's
-    variance exceeds the later one by.
+    The difference moves on the way. The variance of that move is today's variance of the difference
+    less the later one.
 
     Parameters
     ----------
@@ -841,8 +863,8 @@ def _with_items(pair: Gaps, n: Floats, n_items: float, fall: float = 0.0) -> Gap
     n_items : float
         Items of the benchmark; infinite where they are a sample.
     fall : float, optional
-        By how many standard deviations of that distance the difference comes closer to 0, at most
-        to 0; below 0, by how many it goes away from it.
+        By how many standard deviations of that move the difference comes closer to 0, at most to 0;
+        below 0, by how many it goes away from 0.
     """
     variance_ratio = (1.0 / n - 1.0 / n_items) / np.maximum(1.0 / pair.n - 1.0 / n_items, 1e-300)
     loss_ratio = as_of_many(pair.n, n_items) / as_of_many(n, n_items)
