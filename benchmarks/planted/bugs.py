@@ -1158,8 +1158,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model is called by the random name of one run",
         "lm_eval_ccat/live/stored",
-        "model, is_empty = name or model_of(content, file.parent), True",
-        'model, is_empty = name or str(content.get("model_name") or file.parent.name), True',
+        "model = name or model_of(content, file.parent)",
+        'model = name or str(content.get("model_name") or file.parent.name)',
         ("tests/cli/test_verify_command.py",),
     ),
     Bug(

@@ -170,7 +170,7 @@ def _run_adaptively(command: HarnessCommand, flags: dict[str, Any], name: str | 
     """Run the harness's command on few documents, and print what they estimate."""
     from ..harness import internals
     from ..harness.estimates import in_words
-    from ..live.adaptive import Adaptive, adaptively, refuse_early, refuse_subsets
+    from ..live.adaptive import Adaptive, AdaptiveCall, adaptively, refuse_early, refuse_subsets
     from ..live.result import PARTIAL
     from ..report.following import after_estimate
 
@@ -189,9 +189,8 @@ def _run_adaptively(command: HarnessCommand, flags: dict[str, Any], name: str | 
     logged_warnings = refuse_early(
         options, command.kind, harness_options.get("tasks") or [], command.settings
     )
-    with adaptively(
-        options, harness_options.get("num_fewshot"), logged_warnings=logged_warnings
-    ) as blocks:
+    call = AdaptiveCall(options, harness_options.get("num_fewshot"), None, logged_warnings)
+    with adaptively(call) as blocks:
         command.execute()
     for task, block in blocks.items():
         print(f"\nadaptive {in_words(block, task)}")

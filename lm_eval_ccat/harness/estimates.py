@@ -112,11 +112,6 @@ class TaskRun:
         """Key of the estimate in the task's results."""
         return self.outcome.results_key
 
-    @property
-    def scorer(self) -> Mapping[str, Any] | None:
-        """The scorer behind the metric, if the metric's name alone does not identify it."""
-        return self.session.scorer(self.outcome.metric.name)
-
     @cached_property
     def estimate(self) -> ScoreEstimate:
         """The estimate on the metric's own scale; exact if all was run."""
@@ -138,6 +133,7 @@ def describe(run: TaskRun) -> dict[str, object]:
     """Return the ``adaptive`` block of one task, with figures on the metric's own scale."""
     ranking, name, in_full = run.ranking, run.name, run.answers_in_full
     ability, ability_se = ranking.abilities[name]
+    scorer = run.session.scorer(run.outcome.metric.name)
     # Documents drawn at random say something of the others only.
     by_random_documents = None
     if not run.complete:
@@ -162,11 +158,11 @@ def describe(run: TaskRun) -> dict[str, object]:
         "not_estimated": [] if run.complete else left_out(run),
         "warnings": list(run.warnings),
         "documents": list(run.administered),
-        "scorer": run.scorer,
+        "scorer": scorer,
         "signature": signed(
             ranking.signature,
             run.session.name,
-            run.scorer,
+            scorer,
             internals.harness_version(),
             [run.session.asking],
         ),
@@ -287,10 +283,9 @@ def correct_task(accumulator: Any, name: str, run: TaskRun) -> None:
     directions = dict(accumulator.higher_is_better[name])
     for outcome_run in (run, *run.further) if run.administered else ():
         if not run.complete or outcome_run.key not in values:
-            label = outcome_run.outcome.metric.label
-            values[outcome_run.key], values[f"{label}_stderr,{outcome_run.outcome.filter}"] = (
-                outcome_run.estimate
-            )
+            label, estimate = outcome_run.outcome.metric.label, outcome_run.estimate
+            values[outcome_run.key] = estimate.score
+            values[f"{label}_stderr,{outcome_run.outcome.filter}"] = estimate.error
             directions.setdefault(label, outcome_run.outcome.scale.higher_is_better)
     accumulator.higher_is_better[name] = directions
 

@@ -185,7 +185,7 @@ def seconds_to_wait(header: str | None) -> float | None:
         return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
-            moment = read(text.replace("Z", "+00:00") if read is datetime.fromisoformat else text)
+            moment = read(text)
         except (ValueError, TypeError):
             continue
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -290,13 +290,9 @@ class TaskSession:
         return os.path.relpath(source) if Path(source).is_relative_to(Path.cwd()) else source
 
     @property
-    def _metrics(self) -> list[str]:
-        return internals.metric_names(self.task)
-
-    @property
     def judged(self) -> bool:
         """Whether a judge takes part in the scoring."""
-        return any(map(is_judged, self._metrics))
+        return any(map(is_judged, internals.metric_names(self.task)))
 
     @property
     def _generates(self) -> bool:
@@ -347,8 +343,8 @@ class TaskSession:
     @cached_property
     def _scorers(self) -> dict[str, dict[str, object]]:
         """The scorers of the task's metrics that have one; see `scorers`."""
-        reported = internals.reported_metrics(self.task) or self._metrics
-        return scorers(reported, self.task.dump_config())
+        names = internals.reported_metrics(self.task) or internals.metric_names(self.task)
+        return scorers(names, self.task.dump_config())
 
     def scorer(self, metric: str) -> dict[str, object] | None:
         """Return the scorer of a metric of the task; None if the metric's name identifies it."""

@@ -289,21 +289,19 @@ class Transport:
         if self._session is None:
             self._open()
         try:
-            url, headers, seconds = self._target()
+            target = self._target()
             data = json.dumps(call.payload).encode()
         except (ValueError, TypeError) as error:
             why = f"the request cannot be sent: {_reason(error)}"
             raise ServerError("request", why, sent=False) from error
-        response, body = await self._posted(url, headers, seconds, data)
-        status, received = response.status, response.headers
-        if 300 <= status < 400 and (location := received.get("Location")):
-            raise _redirected(url, location)
-        answer = _checked(status, received, body, url, headers, chat="messages" in call.payload)
-        return ServerAnswer(answer, Served.of(answer, received, call.payload))
+        response, body = await self._posted(target, data)
+        status, headers = response.status, response.headers
+        if 300 <= status < 400 and (location := headers.get("Location")):
+            raise _redirected(target.url, location)
+        answer = _checked(status, headers, body, target, chat="messages" in call.payload)
+        return ServerAnswer(answer, Served.of(answer, headers, call.payload))
 
-    async def _posted(
-        self, url: str, headers: Mapping[str, str], seconds: float, data: bytes
-    ) -> tuple[Any, bytearray]:
+    async def _posted(self, target: Target, data: bytes) -> tuple[Any, bytearray]:
         """Post a request as soon as a slot is free, and return the response and its body.
 
         Raises
@@ -314,22 +312,22 @@ class Transport:
         assert self._slots is not None
         # The connector notes in it how far the request came. While many models begin, requests wait
         # in this process for seconds, which are not the server's.
-        task, progress = asyncio.current_task(), RequestProgress(seconds)
+        task, progress = asyncio.current_task(), RequestProgress(target.seconds)
         _PROGRESS.set(progress)
         # To follow a redirect would hand prompts and the key to an address that nobody named.
         options: dict[str, Any] = {
-            "headers": headers, "proxy": self._proxy, "allow_redirects": False
+            "headers": target.headers, "proxy": self._proxy, "allow_redirects": False
         }  # fmt: skip
         failure: ServerError | None = None
         self._waiting.add(task)
         try:
             async with self._slots, progress.limit:
                 progress.has_slot()
-                async with self._session.post(url, data=data, **options) as response:
+                async with self._session.post(target.url, data=data, **options) as response:
                     body = await _body(response)
         # CancelledError is no Exception, and yet a failure of this one request.
         except (Exception, asyncio.CancelledError) as error:
-            failure = self._failure(error, progress, mask_text(url))
+            failure = self._failure(error, progress, mask_text(target.url))
             if failure is None:
                 raise
         finally:
@@ -565,15 +563,15 @@ def _redirected(url: str, location: str) -> ServerError:
     )
 
 
-def _remedy_of_status(status: int, url: str, headers: Mapping[str, str], chat: bool) -> str:
+def _remedy_of_status(status: int, target: Target, chat: bool) -> str:
     """Return what a status says of an entry's address or key, to end an error; "" if nothing.
 
     An address that replaces the server's words begins with a comma.
     """
     # The words of such an answer are a page in HTML, or "Not Found".
-    if status in (404, 405) and (address := _right_address(url, chat)):
+    if status in (404, 405) and (address := _right_address(target.url, chat)):
         return f", write base_url={address}"
-    if status == 401 and headers.get("Authorization", "").strip() == "Bearer":
+    if status == 401 and target.headers.get("Authorization", "").strip() == "Bearer":
         return "; OPENAI_API_KEY is not set"
     return ""
 
@@ -587,23 +585,19 @@ def _json(body: bytes | bytearray) -> Any:
 
 
 def _checked(
-    status: int,
-    received_headers: Mapping[str, str],
-    body: bytes | bytearray,
-    url: str,
-    sent_headers: Mapping[str, str],
-    chat: bool,
+    status: int, headers: Mapping[str, str], body: bytes | bytearray, target: Target, chat: bool
 ) -> Any:
     """Return the JSON of an answer; raise a `ServerError` if it is an error in any form.
 
-    `url`, `sent_headers` and `chat` (whether it sends messages) are the request's.
+    Status, headers and body are the answer's; the request went to `target`, and as messages of a
+    `chat` or as a prompt.
     """
     answer = _json(body)
     if not (trouble := _trouble_in(status, answer)):
         return answer
     code, http_status = _code_and_status(answer)
     words, refused = _words(answer, body), status >= 300
-    remedy = _remedy_of_status(status, url, sent_headers, chat)
+    remedy = _remedy_of_status(status, target, chat)
     # An interface answers in JSON, if only that it does not know the model.
     if status in (404, 405) and not remedy and _is_page(body):
         remedy = "; base_url leads to a web page, not to an API"
@@ -613,7 +607,7 @@ def _checked(
         message + remedy,
         status=status if refused else http_status,
         words=words,
-        headers=dict(received_headers),
+        headers=dict(headers),
         code=code,
     )
 

@@ -13,7 +13,7 @@ other, each with an equal part of the remaining budget.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -35,7 +35,6 @@ from ..options import options_of
 from ..plugins import did_you_mean
 from ..ranker.stopping import RankGoal
 from ..records import Item
-from ..runs.differences import PROMPTS
 from ..runs.directory import RunDirectory
 from .charges import Charges
 from .earlier import known_means, read_known
@@ -212,7 +211,7 @@ class JointTasks(NamedTuple):
 
     name: str
     plans: list[Plan]
-    weights: Mapping[str, float]
+    weights: dict[str, float]
 
     def plan(self, spec: Spec) -> Plan:
         """Return the plan of the ranking, made of those of its tasks."""
@@ -220,8 +219,8 @@ class JointTasks(NamedTuple):
             spec,
             dict(chain.from_iterable(plan.outcomes_by_task.items() for plan in self.plans)),
             dict(chain.from_iterable(plan.sessions.items() for plan in self.plans)),
-            self.plans[0].known,
-            self.weights,
+            known=self.plans[0].known,
+            weights=self.weights,
             accepted=tuple(chain.from_iterable(plan.accepted for plan in self.plans)),
         )
 
@@ -254,9 +253,8 @@ def prepare(
     # Under one of these names a bank may have been calibrated on this model.
     model_names = [internals.model_name(session.lm), *([options.model] if options.model else [])]
     outcomes, bank_warnings = measure(spec.bank, spec.metrics, session, model_names, only_task)
-    accepts_prompts = PROMPTS in spec.accept_change
     # Without a bank there are blank ones, made of this very task.
-    warnings = check_session(outcomes, session, accepts_prompts) if spec.bank else []
+    warnings = check_session(outcomes, session, spec.accept_change) if spec.bank else []
     asking_differences = compare_with_banks(outcomes, session, spec.accept_change)
     warnings += [*bank_warnings, *asking_differences.doubts]
     # `known_means` adds differences from known results.
@@ -310,7 +308,7 @@ def refuse_early(
         only_task = len(sessions) == 1
         outcomes = measure(spec.bank, spec.metrics, session, (), only_task).outcomes
         if spec.bank:
-            warnings = check_session(outcomes, session, PROMPTS in spec.accept_change)
+            warnings = check_session(outcomes, session, spec.accept_change)
             warnings += compare_with_banks(outcomes, session, spec.accept_change).doubts
             logged_warnings |= {f"{session.name}: {warning}": None for warning in warnings}
     for text in logged_warnings:
@@ -550,17 +548,30 @@ Results = dict[str, object]
 
 
 @dataclass
-class _Call:
-    """One call under `adaptively`: its options, and the ``adaptive`` blocks so far."""
+class AdaptiveCall:
+    """One call of the harness that `adaptively` makes adaptive.
+
+    Attributes
+    ----------
+    options : Adaptive
+    num_fewshot : int or None
+        Number of few-shot examples requested from the harness; warns of a task that ignores it.
+    observer : Observer or None
+        Receives warnings and progress; default: a progress bar.
+    logged_warnings : frozenset of str
+        Warnings that `refuse_early` has logged.
+    blocks : dict of str to dict
+        The ``adaptive`` block of each task that was evaluated so far.
+    """
 
     options: Adaptive
     num_fewshot: int | None = None
     observer: Observer | None = None
     logged_warnings: frozenset[str] = frozenset()
-    blocks: dict[str, object] = field(default_factory=dict)
+    blocks: dict[str, Any] = field(default_factory=dict)
 
 
-_CURRENT: ContextVar[_Call | None] = ContextVar("adaptive_call", default=None)
+_CURRENT: ContextVar[AdaptiveCall | None] = ContextVar("adaptive_call", default=None)
 
 
 @takes_options("task", "tasks", "models", "harness")
@@ -607,18 +618,18 @@ def adaptive_evaluate(
     names = {*options_of(Spec), *ALIASES, "run_dir", "resume"}
     names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
-    positional = {"model": model, "model_args": model_args, "tasks": tasks}
-    logged_warnings: frozenset[str] = frozenset()
+    call = AdaptiveCall(options, arguments.get("num_fewshot"), observer)
     if "include_path" in arguments:
         # The metadata that the harness would pass to a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
-        logged_warnings = refuse_early(
+        call.logged_warnings = refuse_early(
             options, model, tasks or [], {**arguments, "metadata": metadata}
         )
         arguments["task_manager"] = internals.task_manager(
             tasks or [], arguments.pop("include_path"), metadata
         )
-    return _call(options, observer, {**positional, **arguments}, logged_warnings)
+    arguments = {"model": model, "model_args": model_args, "tasks": tasks, **arguments}
+    return _evaluate_adaptively(call, arguments)
 
 
 def simple_evaluate(
@@ -646,52 +657,32 @@ def simple_evaluate(
     >>> results["n-samples"]["my_task"]
     {'original': 120, 'effective': 15}
     """
-    options = None if adaptive is None else Adaptive.read(adaptive)
-    positional = {"model": model, "model_args": model_args, "tasks": tasks}
-    return _call(options, None, {**positional, **arguments})
+    arguments = {"model": model, "model_args": model_args, "tasks": tasks, **arguments}
+    if adaptive is not None:
+        call = AdaptiveCall(Adaptive.read(adaptive), arguments.get("num_fewshot"))
+        return _evaluate_adaptively(call, arguments)
+    results: Results | None = internals.stock_simple_evaluate(**arguments)
+    return results
 
 
-def _call(
-    options: Adaptive | None,
-    observer: Observer | None,
-    arguments: Mapping[str, Any],
-    logged_warnings: frozenset[str] = frozenset(),
-) -> Results | None:
-    """Call the harness's own `simple_evaluate`, adaptively if `options` is not None."""
-    if options is not None:
-        refuse_subsets(arguments.get("limit"), arguments.get("samples"), "`max_items` or `budget`")
-        if internals.takes_messages(str(arguments["model"])):
-            arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
-        # With a task manager `adaptive_evaluate` did so already, or it is the caller's own.
-        if arguments.get("task_manager") is None:
-            logged_warnings = refuse_early(
-                options, arguments["model"], arguments["tasks"] or [], arguments
-            )
-    context = nullcontext() if options is None else adaptively(
-        options, arguments.get("num_fewshot"), observer, logged_warnings
-    )  # fmt: skip
-    with context:
+def _evaluate_adaptively(call: AdaptiveCall, arguments: Mapping[str, Any]) -> Results | None:
+    """Make a call of the harness's own `simple_evaluate` adaptive, and return its results."""
+    refuse_subsets(arguments.get("limit"), arguments.get("samples"), "`max_items` or `budget`")
+    if internals.takes_messages(str(arguments["model"])):
+        arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
+    # With a task manager `adaptive_evaluate` did so already, or it is the caller's own.
+    if arguments.get("task_manager") is None:
+        call.logged_warnings = refuse_early(
+            call.options, arguments["model"], arguments["tasks"] or [], arguments
+        )
+    with adaptively(call):
         results: Results | None = internals.stock_simple_evaluate(**arguments)
     return results
 
 
 @contextmanager
-def adaptively(
-    options: Adaptive,
-    num_fewshot: int | None = None,
-    observer: Observer | None = None,
-    logged_warnings: frozenset[str] = frozenset(),
-) -> Iterator[dict[str, Any]]:
+def adaptively(call: AdaptiveCall) -> Iterator[dict[str, Any]]:
     """Make every task adaptive that the harness evaluates in this thread within the context.
-
-    Parameters
-    ----------
-    options : Adaptive
-    num_fewshot : int, optional
-        Number of few-shot examples requested from the harness; warns of a task that ignores it.
-    observer : Observer, optional
-    logged_warnings : frozenset of str, optional
-        Warnings that `refuse_early` has logged.
 
     Yields
     ------
@@ -699,7 +690,6 @@ def adaptively(
         The ``adaptive`` block of each task, filled in as it is evaluated.
     """
     install_hook()
-    call = _Call(options, num_fewshot, observer, logged_warnings)
     token = _CURRENT.set(call)
     try:
         yield call.blocks

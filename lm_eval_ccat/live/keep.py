@@ -158,7 +158,8 @@ def grow_banks(
         # Banks of one folder are ranked by one method: if not all have enough answers for a
         # response model yet, none gets one.
         grown = _grown_banks(plan, book, models, banks, names, response_model=True)
-        if len(_methods_of({**other_tasks, **grown})) > 1:
+        folder_banks = [*other_tasks.values(), *grown.values()]
+        if len({bank.method for outcomes in folder_banks for bank in outcomes.values()}) > 1:
             grown = _grown_banks(plan, book, models, banks, names, response_model=False)
         smallest = min(
             (bank for outcomes in grown.values() for bank in outcomes.values()),
@@ -172,10 +173,6 @@ def grow_banks(
         observer.warn(f"save_bank: {error}")
         return
     observer.note(f"Saved {len(smallest.models)} models to {path}. {readiness(smallest)}.")
-
-
-def _methods_of(banks: Mapping[str, Mapping[str, ItemBank]]) -> set[str]:
-    return {bank.method for outcomes in banks.values() for bank in outcomes.values()}
 
 
 def _grown_banks(

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -242,9 +242,7 @@ class HarnessModel(Model):
         self.entry = entry
         self.memory = memory_of(entry)
         self.slots = entry.concurrency or 1
-        self.outcomes_by_task = {
-            task: dict(outcomes) for task, outcomes in outcomes_by_task.items()
-        }
+        self.outcomes_by_task = outcomes_by_task
         self.administered: dict[Item, Administered] = {}
         #: Earlier answers, which are used instead of asking again.
         self.prior_answers: dict[Item, EarlierAnswer] = {}
@@ -297,16 +295,15 @@ class HarnessModel(Model):
     def _checked_sessions(self, lm: Any) -> dict[str, TaskSession]:
         """Open the tasks, and warn where a bank may not fit them as this model is asked."""
         sessions = self._open_sessions(lm)
-        accepts_prompts = PROMPTS in self._spec.accept_change
-        warnings = {
-            session.name: check_session(
-                self.outcomes_by_task[session.name], session, accepts_prompts
-            )
-            for session in sessions.values()
-            if self._spec.bank  # without one, the items always fit the task
-        }
-        for warning in one_line_per_kind(warnings):
-            self._warn(warning)
+        # Without a bank the items always fit the task.
+        if self._spec.bank:
+            accepted, outcomes = self._spec.accept_change, self.outcomes_by_task
+            warnings = {
+                task: check_session(outcomes[task], session, accepted)
+                for task, session in sessions.items()
+            }
+            for warning in one_line_per_kind(warnings):
+                self._warn(warning)
         return sessions
 
     def _set_slots_and_batch(self, lm: Any) -> None:
@@ -614,7 +611,7 @@ def taking_turns(spec: Spec, memory: Mapping[str, float | None]) -> set[str]:
 
 
 def check_session(
-    outcomes: Mapping[str, Outcome], session: TaskSession, accepts_prompts: bool = False
+    outcomes: Mapping[str, Outcome], session: TaskSession, accept_change: Collection[str] = ()
 ) -> list[str]:
     """Refuse banks that do not fit the task of a session; return warnings of what is not known.
 
@@ -624,8 +621,8 @@ def check_session(
         The outcomes of the task, with their banks.
     session : TaskSession
         The task, bound to the model.
-    accepts_prompts : bool, optional
-        Whether the user accepts other prompts than the banks'.
+    accept_change : collection of str, optional
+        Differences that the user accepts, such as other prompts than the banks'.
 
     Raises
     ------
@@ -644,6 +641,7 @@ def check_session(
             doc_hashes=session.doc_hashes,
         )
     ]
+    accepts_prompts = PROMPTS in accept_change
     for outcome in outcomes.values():
         # What a chat template writes is known only with a model. Settings are compared first,
         # because another number of examples explains why every prompt differs.

@@ -27,7 +27,6 @@ from ..ranker.headline import WEIGHTED_MEAN
 from ..ranker.references import KnownMean
 from ..ranker.turns import warmup_per_task
 from ..records import Header, Item
-from ..runs.differences import PROMPTS
 from ..runs.directory import make_ranker
 from ..scores import ScoreTable
 from ..scores.reading import Query
@@ -321,9 +320,9 @@ def make_plan(spec: Spec) -> Plan:
         warn=measured.doubts.setdefault, accept=measured.accepted.append,
     )  # fmt: skip
     return plan_of(
-        spec, outcomes_by_task, sessions, known, weights,
-        groups=reported_groups, accepted=tuple(measured.accepted),
-        warnings=tuple(measured.warnings()), harness_groups=dict(groups),
+        spec, outcomes_by_task, sessions, known=known, weights=weights, groups=reported_groups,
+        accepted=tuple(measured.accepted), warnings=tuple(measured.warnings()),
+        harness_groups=groups,
     )  # fmt: skip
 
 
@@ -360,7 +359,7 @@ class _MeasuredTasks:
         # Each model is checked again, with its own chat template, once it is open. A bank that
         # cannot fit is refused here, before any weights are loaded.
         if bank:
-            check_session(outcomes, session, PROMPTS in spec.accept_change)
+            check_session(outcomes, session, spec.accept_change)
         asked = compare_with_banks(outcomes, session, spec.accept_change)
         self.accepted += asked.accepted
         for warning in warnings:
@@ -494,13 +493,11 @@ def _sizes(outcomes_by_task: Mapping[str, Mapping[str, Outcome]]) -> dict[str, f
 
 def plan_of(
     spec: Spec,
-    outcomes_by_task: Mapping[str, dict[str, Outcome]],
-    sessions: Mapping[str, TaskSession],
-    known: dict[str, KnownMean] | None = None,
-    weights: Mapping[str, float] | None = None,
+    outcomes_by_task: dict[str, dict[str, Outcome]],
+    sessions: dict[str, TaskSession],
     **attributes: Any,
 ) -> Plan:
-    """Make the plan of a ranking whose tasks are loaded, with further attributes of `Plan`.
+    """Return the plan of a ranking whose tasks are loaded, with further attributes of `Plan`.
 
     Raises
     ------
@@ -508,15 +505,7 @@ def plan_of(
         A money budget with a model whose price is unknown.
     """
     charges = Charges.of(spec, outcomes_by_task, sessions)
-    return Plan(
-        spec,
-        dict(outcomes_by_task),
-        dict(sessions),
-        charges,
-        known,
-        dict(weights or {}),
-        **attributes,
-    )
+    return Plan(spec, outcomes_by_task, sessions, charges, **attributes)
 
 
 def with_public_bank(plan: Plan) -> Plan | None:

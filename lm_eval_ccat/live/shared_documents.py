@@ -33,10 +33,6 @@ from .sides import NO_VALUE, SIDES, Fields, fields_of, values_of_field
 #: Settings that `differing_settings` leaves out of its loop: it compares the scorer before, and
 #: `Scoring` compares the task's version.
 _NOT_IN_LOOP = ("scorer", "task_version")
-_LACKING_A_SCORE = (
-    "{} a score on {}: the interval allows for any. Score them, or leave out of both sides what "
-    "was not asked"
-)
 
 
 @dataclass(frozen=True)
@@ -389,8 +385,7 @@ def _documents_without_score(
         if count := len(alone) - len(unscored):
             warnings.append(f"{plural(count, 'score')} left out: the {role} was not asked these")
         if unscored:
-            lacking = f"{plural(len(unscored), 'document')} (doc_id {some(unscored, 3)})"
-            warnings.append(_LACKING_A_SCORE.format(f"the {role} lacks", lacking))
+            warnings.append(_lacking_a_score(f"the {role} lacks", unscored))
         unknown += unscored
     first, second = scored
     lost = [
@@ -400,9 +395,16 @@ def _documents_without_score(
         and all(doc_id in asked_by_side for asked_by_side in asked)
     ]
     if lost:
-        lacking = f"{plural(len(lost), 'document')} (doc_id {some(lost, 3)})"
-        warnings.append(_LACKING_A_SCORE.format("both sides lack", lacking))
+        warnings.append(_lacking_a_score("both sides lack", lost))
     return unknown + lost
+
+
+def _lacking_a_score(who_lacks: str, doc_ids: Sequence[Any]) -> str:
+    """Warn of documents without a score, of one side or of both (`who_lacks`)."""
+    return (
+        f"{who_lacks} a score on {plural(len(doc_ids), 'document')} (doc_id {some(doc_ids, 3)}): "
+        "the interval allows for any. Score them, or leave out of both sides what was not asked"
+    )
 
 
 class _AllDocuments(Container[Any]):

@@ -214,6 +214,8 @@ def rankings_in(
     try:
         if isinstance(content.get("adaptive"), dict):
             rankings = list(_rankings_of_results_file(file, content, model))
+            if not rankings:
+                raise RunError(f"{file}: no adaptive estimate")
         elif "models" in content and "pairwise" in content:
             rankings = list(_rankings_of_run(file, cast(RankingContent, content)))
         else:
@@ -318,15 +320,14 @@ def _rankings_of_results_file(
     file: Path, content: Mapping[str, Any], name: str | None
 ) -> Iterator[StoredRanking]:
     """Yield a ranking of the one model of an adaptive `run` for each outcome that it estimates."""
-    model, is_empty = name or model_of(content, file.parent), True
+    model = name or model_of(content, file.parent)
     for logged_task, block in content["adaptive"].items():
         # A task without an answer has no estimate, and one of a full run needs none.
         if not isinstance(block, dict) or "estimate" not in block:
             continue
-        task = _task_of(logged_task, content)
+        task, total = _task_of(logged_task, content), block.get("answers_total")
         # A task of one outcome states it in its own block.
         for outcome in block.get("outcomes") or [block]:
-            is_empty, total = False, block.get("answers_total")
             ranking: RankingContent = {
                 "order": [model],
                 "models": {
@@ -351,8 +352,6 @@ def _rankings_of_results_file(
             }  # fmt: skip
             names = {task: logged_task}
             yield StoredRanking(str(file), ranking, sources={model: str(file)}, names_in_logs=names)
-    if is_empty:
-        raise RunError(f"{file}: no adaptive estimate")
 
 
 def _task_of(logged: str, content: Mapping[str, Any]) -> str:

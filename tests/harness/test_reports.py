@@ -14,9 +14,10 @@ import pytest
 from lm_eval_ccat.harness.judge.rater import Rating
 from lm_eval_ccat.harness.judge.rating import Judge, agreement, reduced
 from lm_eval_ccat.harness.served import Served, pause_of, seconds_to_wait
-from lm_eval_ccat.harness.transport import ServerError, _authorized, _checked, server_calls
+from lm_eval_ccat.harness.transport import ServerError, Target, _authorized, _checked, server_calls
 
 ADDRESS = "http://host/v1/completions"
+TARGET = Target(ADDRESS, {}, seconds=60.0)
 
 
 def test_the_longest_limit_that_is_used_up_is_waited_for():
@@ -58,13 +59,15 @@ def test_a_dated_name_is_the_same_model(asked, served, instead):
 def test_an_error_in_any_form_is_no_answer(status, answer, words):
     body = b"<html>" if answer is None else json.dumps(answer).encode()
     with pytest.raises(ServerError, match=words):
-        _checked(status, {}, body, ADDRESS, {}, chat=False)
+        _checked(status, {}, body, TARGET, chat=False)
+    keyless = TARGET._replace(headers={"Authorization": "Bearer "})
     with pytest.raises(ServerError, match="HTTP 401: no; OPENAI_API_KEY is not set"):
-        _checked(401, {}, b"no", ADDRESS, {"Authorization": "Bearer "}, chat=False)
+        _checked(401, {}, b"no", keyless, chat=False)
+    cut = TARGET._replace(url=ADDRESS.removesuffix("/completions"))
     with pytest.raises(ServerError, match=f"HTTP 404, write base_url={ADDRESS}$"):
-        _checked(404, {}, b"<html>", ADDRESS.removesuffix("/completions"), {}, chat=False)
+        _checked(404, {}, b"<html>", cut, chat=False)
     sound = {"choices": [{"text": "a"}], "error": None}
-    assert _checked(200, {}, json.dumps(sound).encode(), ADDRESS, {}, chat=False) == sound
+    assert _checked(200, {}, json.dumps(sound).encode(), TARGET, chat=False) == sound
 
 
 @pytest.mark.parametrize("part", ["code", "type"])
@@ -72,7 +75,7 @@ def test_a_spent_quota_does_not_come_back(part):
     for code, final in (("insufficient_quota", True), ("rate_limit_exceeded", False)):
         with pytest.raises(ServerError) as raised:
             body = json.dumps({"error": {part: code}}).encode()
-            _checked(429, {}, body, ADDRESS, {}, chat=False)
+            _checked(429, {}, body, TARGET, chat=False)
         assert raised.value.final == final and raised.value.status == 429
 
 
@@ -143,7 +146,7 @@ def test_an_answer_of_another_form_is_reported_without_what_it_does_not_say(odd)
 )
 def test_an_error_of_another_form_is_an_error(body):
     with pytest.raises(ServerError):
-        _checked(200, {}, body, "http://x/v1/completions", {}, chat=False)
+        _checked(200, {}, body, TARGET, chat=False)
 
 
 @pytest.mark.parametrize(
