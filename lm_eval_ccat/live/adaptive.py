@@ -40,7 +40,7 @@ from .charges import Charges
 from .earlier import known_means, read_known
 from .fields import BUDGETS, SESSION_KEYS
 from .forecast import target_in_words
-from .keep import ModelRuns, refuse_file
+from .keep import refuse_file
 from .models import HarnessModel, check_session
 from .outcomes import compare_with_banks, measure, weights_in
 from .plan import Plan, plan_of
@@ -500,7 +500,7 @@ def _run(
             run.ask_beyond(MODEL, rest)
         result = run.finish({MODEL: model.title})
         _require_an_end(run, folder, "+".join(tasks), result)
-        runs = ModelRuns(plan, run.book).of(model)
+        runs = run.model_runs.of(model)
     return {
         task_plan.title: replace(
             runs[task_plan.title],

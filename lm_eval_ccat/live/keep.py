@@ -293,14 +293,14 @@ class ModelRuns:
 
     def __init__(self, plan: Plan, book: Book) -> None:
         self.plan, self.book = plan, book
-        self._ranking = book.ranker.result()
+        self.ranking = book.ranker.result()
         self._rankings = {task: self._rankings_by_outcome(task) for task in plan.outcomes_by_task}
         # Other scores of all models, by task, once `further` has ranked them together.
         self._further_of_all: dict[str, Further] = {}
 
     def _rankings_by_outcome(self, task: str) -> dict[str, Ranking]:
         """Return the ranking by each outcome of a task, on the outcome's own scale."""
-        ranking, why = self._ranking.tasks.get(task, self._ranking), self._ranking.stopped_because
+        ranking, why = self.ranking.tasks.get(task, self.ranking), self.ranking.stopped_because
         return {
             name: replace(
                 ranking.outcomes.get(name, ranking), stopped_because=why, scale=outcome.scale
@@ -344,7 +344,7 @@ class ModelRuns:
         answers = dict(self.book.answers.of(model.name))
         model.restore(answers)
         draws: dict[str, Draws] = {task: {} for task in self.plan.outcomes_by_task}
-        for ranker_item, probability in self._ranking.draws.get(model.name, ()):
+        for ranker_item, probability in self.ranking.draws.get(model.name, ()):
             item = self.book.journal.item(ranker_item)
             # Estimates are of what the first answer to each item scores.
             if not item.is_repeat:
@@ -384,7 +384,7 @@ class ModelRuns:
         )
         covariances = {
             group: book.ranker.shared_errors(model.name, group).get(task, {})
-            for group in ("", *self._ranking.groups)
+            for group in ("", *self.ranking.groups)
         }
         return replace(run, further=further, covariances=covariances)
 

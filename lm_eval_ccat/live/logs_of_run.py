@@ -17,9 +17,9 @@ from ..journal import read_journal
 from ..records import Answered
 from ..runs.directory import RunDirectory
 from ..scores.answers import EarlierAnswer, earlier_answers
+from ..scores.readers.lm_eval import READER
 from ..scores.readers.logged_runs import can_read, results_files
-from ..scores.reading import Logged
-from ..scores.table import read_beside
+from ..scores.reading import Logged, OwnScale, Query
 from .stored import StoredRanking, rankings_in, stored_rankings
 
 #: Name of the outcome of an answer that is scored by one metric alone.
@@ -99,7 +99,8 @@ def _other_scores(
     """
     outcome = ranking.outcome
     try:
-        table = read_beside(logs, outcome, "the run", ranking.scale, partial=True)
+        scale = OwnScale("the run", ranking.scale)
+        table = READER.read(logs, outcome.query(Query(partial=True, beside=scale)), None)
     # The logs may lack a metric that only the run computes.
     except CcatError:
         return

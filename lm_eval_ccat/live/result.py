@@ -283,6 +283,7 @@ def _cost_block(tally: Tally, name: str) -> ModelContent:
 
 
 def result_of(
+    ranking: Ranking,
     header: Header,
     scorer: Mapping[str, Any] | None,
     book: Book,
@@ -295,6 +296,8 @@ def result_of(
 
     Parameters
     ----------
+    ranking : Ranking
+        The current one of the book's ranker.
     header : Header
         As `header_of_plan` returns it.
     scorer : mapping or None
@@ -306,7 +309,7 @@ def result_of(
     fail_on_empty : float, optional
         Largest share of a model's answers that may be empty: above it the run counts as partial.
     """
-    ranking, tally = with_scales_of_header(book.ranker.result(), header.report), book.tally
+    ranking, tally = with_scales_of_header(ranking, header.report), book.tally
     most_empty = math.inf if fail_on_empty is None else fail_on_empty
     # A model that the user has taken out of the configuration leaves no gap.
     failed_models = set(ranking.set_aside) - tally.leaving_models
@@ -391,7 +394,8 @@ def state(
     """
     path, book = Path(folder), rebuild(folder, lines)
     header, elapsed = book.journal.header, book.tally.elapsed
-    result = result_of(header, scorer_of_run(header), book, path, seconds=elapsed)
+    ranking, scorer = book.ranker.result(), scorer_of_run(header)
+    result = result_of(ranking, header, scorer, book, path, seconds=elapsed)
     last_line = result.last_line if lines is None else min(lines, result.last_line)
     return replace(
         result,

@@ -337,6 +337,8 @@ class Run:
         """Return the present result."""
         outcome = self.plan.outcome
         return result_of(
+            # The files of the models of a run that has ended state the same ranking.
+            self.model_runs.ranking if self.ended else self.book.ranker.result(),
             header_of_plan(self.plan),
             self.plan.sessions[outcome.task].scorer(outcome.metric.name),
             self.book,
@@ -361,7 +363,7 @@ class Run:
             grow_banks(self.plan, self.book, self.models, self.observer, names or {})
         result = self.state()
         if further and self.ended:
-            result = replace(result, further=self._model_runs.further(self.models))
+            result = replace(result, further=self.model_runs.further(self.models))
         # The user sees the result even if the disk is full, and it is written even if the terminal
         # is gone.
         try:
@@ -373,7 +375,7 @@ class Run:
         return result
 
     @cached_property
-    def _model_runs(self) -> ModelRuns:
+    def model_runs(self) -> ModelRuns:
         """The answers of the ended run as the harness has them."""
         return ModelRuns(self.plan, self.book)
 
@@ -382,7 +384,7 @@ class Run:
         if self.directory is None or not self.ended:
             return
         hub = self.spec.harness.get(HUB) or {}
-        model_runs, groups = self._model_runs, self.plan.harness_groups
+        model_runs, groups = self.model_runs, self.plan.harness_groups
         for model in (model for model in self.models if self.book.answers.of(model.name)):
             name = model.name
             try:

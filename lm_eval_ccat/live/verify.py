@@ -171,7 +171,7 @@ def _recomputed(
         written = result_content if made_by == __version__ else recorded
         judged += contradictions_in_logs(folder, written, CLOSE)
     judged += _differences_of_config(directory)
-    answers_came_later = 0 < last_line and _has_answers_after(directory, last_line)
+    answers_came_later = is_longer and _has_answers_after(directory, last_line)
     # The result is out of date, or lines that it counts are gone from the journal.
     if answers_came_later or last_line > condition.records:
         counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")

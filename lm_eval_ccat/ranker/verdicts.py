@@ -37,6 +37,7 @@ ALL_PAIRS = 100
 WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
+_ROWS_AT_ONCE = 256  # of them
 #: Negative eigenvalues of a covariance that may be left out, as a share of the others.
 _MOST_LEFT_OUT = 0.1
 #: Further items of a pair among which `Verdicts.missing` searches for the one that decides it.
@@ -611,16 +612,18 @@ class Verdicts:
         noise = self._drawn_errors(tested)
         # Of models known to be equal, chance decides in each draw which ranks higher.
         tie_rng = np.random.default_rng(_SEED + 2)
-        rank = _ranks(self.belief.location[tested] + noise, tie_rng)
+        scores = self.belief.location[tested] + noise
         if references is not None:
             rivals, n_draws = np.arange(len(references.names)), _DRAWS // 8
             # A board may have thousands of inexact references, which all vary: fewer draws do.
             if references.exact:
                 order = np.argsort(-references.location, kind="stable")
                 rivals, n_draws = order[: max(tops)], _DRAWS
-            rank = self._ranks_beside(rivals, tested, noise[:n_draws], rank[:n_draws], tie_rng)
+            rank = _ranks(scores, tie_rng)[:n_draws]
+            scores = -self._ranks_beside(rivals, tested, noise[:n_draws], rank, tie_rng)
             names = names + [references.names[rival] for rival in rivals]
-        return {k: dict(zip(names, (rank <= k).mean(axis=0).tolist())) for k in tops}
+        shares = _shares_among_best(scores, tops, tie_rng)
+        return {k: dict(zip(names, of_models.tolist())) for k, of_models in zip(tops, shares)}
 
     def _ranks_beside(
         self,
@@ -629,8 +632,10 @@ class Verdicts:
         noise: Floats,
         rank: Ints,
         tie_rng: np.random.Generator,
-    ) -> Ints:
+    ) -> Floats:
         """Return ranks among tested models and `rivals`, reference models, in each draw.
+
+        Two models may have the same rank.
 
         Parameters
         ----------
@@ -650,9 +655,7 @@ class Verdicts:
         beside = belief.beside_known(tested, noise)
         ranks = _ranks(np.concatenate([beside, drawn], axis=1), tie_rng)
         ranks[:, : len(tested)] += rank - _ranks(beside, tie_rng)
-        # These sums may give two models the same rank in a draw: rank again, so that exactly k
-        # models are among the best k.
-        return _ranks(-ranks.astype(np.float64), tie_rng)
+        return ranks.astype(np.float64)
 
     def _drawn_errors(self, tested: Ints) -> Floats:
         """Draw errors of these models' locations; shape (_DRAWS, len(tested)).
@@ -666,8 +669,8 @@ class Verdicts:
         alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
         # Without references only differences matter: a shift common to all models changes no rank.
         if references is None:
-            centre = np.eye(n_tested) - 1.0 / max(n_tested, 1)
-            covariance = -0.5 * centre @ off @ centre
+            means = off.sum(axis=0) / max(n_tested, 1)
+            covariance = 0.5 * (means[:, None] + means - means.sum() / max(n_tested, 1) - off)
         else:
             covariance = 0.5 * (alone[:, None] + alone - off)
         rng, root = np.random.default_rng(_SEED), _symmetric_root(covariance)
@@ -789,7 +792,8 @@ class Verdicts:
         n = float(pair.n)
         grid = np.arange(n + 1.0, min(size, n + _SEARCHED_ITEMS) + 1.0)
         closer = _with_items(pair, grid, n_items, fall=_SETBACK if unlucky else 0.0)
-        wider = _with_items(pair, grid, n_items, fall=-_SETBACK) if unlucky else closer
+        grows = unlucky and self.min_difference > 0.0
+        wider = _with_items(pair, grid, n_items, fall=-_SETBACK) if grows else closer
 
         def first_that_decides(looks: Looks, limit: float) -> float | None:
             enough = self._would_be_decided(closer, looks) & (grid <= limit)
@@ -889,6 +893,33 @@ def _ranks(scores: Floats, rng: np.random.Generator) -> Ints:
     """Return the rank of each score within its row; 1 is the highest, and chance breaks ties."""
     scores = scores + ROUNDING * rng.random(scores.shape)
     return 1 + np.argsort(np.argsort(-scores, axis=1), axis=1)
+
+
+def _shares_among_best(scores: Floats, tops: Sequence[int], rng: np.random.Generator) -> Floats:
+    """Return the share of rows in which each column is among the k highest; chance breaks ties.
+
+    Returns
+    -------
+    ndarray of shape (len(tops), n_columns)
+
+    Examples
+    --------
+    >>> scores = np.array([[0.1, 0.3, 0.2], [0.5, 0.4, 0.1]])
+    >>> _shares_among_best(scores, (1, 2), np.random.default_rng(0)).tolist()
+    [[0.5, 0.5, 0.0], [0.5, 1.0, 0.5]]
+    """
+    n_rows, n_columns = scores.shape
+    counts = np.zeros((len(tops), n_columns))
+    # Draws of a thousand models fill the memory several times if they are ranked all at once.
+    for start in range(0, n_rows, _ROWS_AT_ONCE):
+        rows = scores[start : start + _ROWS_AT_ONCE]
+        rows = rows + ROUNDING * rng.random(rows.shape)
+        for count, k in zip(counts, tops):
+            if k < n_columns:
+                best = np.argpartition(rows, n_columns - k, axis=1)[:, n_columns - k :]
+                count += np.bincount(best.ravel(), minlength=n_columns)
+    counts[np.array(tops) >= n_columns] = n_rows
+    return np.asarray(counts / n_rows)
 
 
 class ClearlyApart(NamedTuple):

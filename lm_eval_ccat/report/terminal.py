@@ -531,7 +531,8 @@ class Progress(Observer):
     def _current(self) -> tuple[RankingContent, dict[str, int]]:
         """Return the result so far, and the number of unanswered items of each model."""
         waiting = Counter(visible_name(ask.model) for ask in self.book.unanswered)
-        return result_of(self._facts, None, self.book, None).content, waiting
+        ranking = self.book.ranker.result()
+        return result_of(ranking, self._facts, None, self.book, None).content, waiting
 
     def line(self) -> str:
         """Return one log line about the current state: the models asked, with ranks and items."""

@@ -70,7 +70,8 @@ def test_dollars_are_those_billed_and_assumed(paid, usd):
 
 
 def of_run(book: Teller, **options):
-    return result_of(book.journal.header, None, book, None, seconds=0.0, **options)
+    ranking = book.ranker.result()
+    return result_of(ranking, book.journal.header, None, book, None, seconds=0.0, **options)
 
 
 @pytest.mark.long

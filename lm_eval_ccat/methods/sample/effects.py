@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dger
 
 from ...metrics.scale import Floats
 from ..belief import Indices
 
 _RIDGE = 1e-12
+#: Most answers that wait to be added to the normal equations.
+_MOST_WAITING = 64
 
 
 def correction_variances(
@@ -95,6 +96,7 @@ class Effects:
     def __init__(self, n_models: int, n_items: int) -> None:
         self.scores = np.full((n_models, n_items), np.nan)
         self.laplacian = np.zeros((n_models, n_models))
+        self._waiting: list[tuple[float, Floats]] = []
         self.right_side, self.inverse_counts = np.zeros((2, n_models))
         self.counts, self.n_scored_items = np.zeros(n_models, dtype=np.intp), 0
         self.sum_of_item_means = 0.0
@@ -102,6 +104,7 @@ class Effects:
 
     def add_model(self) -> None:
         """Add a model without scores."""
+        self._add_waiting()
         self.scores = np.pad(self.scores, ((0, 1), (0, 0)), constant_values=np.nan)
         self.laplacian = np.pad(self.laplacian, (0, 1))
         self.right_side = np.append(self.right_side, 0.0)
@@ -125,12 +128,21 @@ class Effects:
         """Add a model to the `others` that have an item, all of which it is compared with."""
         size, laplacian = float(others.sum()), self.laplacian
         share = 1.0 / (size + 1.0)
-        # An update of rank one, in place.
+        # An update of rank one. Of many answers together it takes little longer than of one.
         if size:
-            dger(share / size, others, others, a=laplacian.T, overwrite_a=1)
+            self._waiting.append((share / size, others))
+        if len(self._waiting) >= _MOST_WAITING:
+            self._add_waiting()
         laplacian[model] -= share * others
         laplacian[:, model] -= share * others
         laplacian[model, model] += 1.0 - share
+
+    def _add_waiting(self) -> None:
+        """Add to `laplacian` the updates of rank one that wait."""
+        if self._waiting:
+            shares, vectors = map(np.array, zip(*self._waiting))
+            self.laplacian += (vectors.T * shares) @ vectors
+            self._waiting.clear()
 
     def _add_item(self, column: Floats, sign: float) -> None:
         """Add the part of one item to the sums; with `sign` -1 take it away.
@@ -154,6 +166,7 @@ class Effects:
         cannot be compared: each gets the same mean.
         """
         if self._means is None:
+            self._add_waiting()
             size = max(self.n_scored_items, 1)
             # Effects are known up to a constant, for each group of models that share items: the
             # ridge makes the system solvable.

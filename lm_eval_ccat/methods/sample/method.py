@@ -206,6 +206,9 @@ class SamplePolicy(Policy):
         self.sequence = SharedSequence(items, seed_of_draws(bank, seed))
         finite = guarantee == "finite"
         self._bets = Betting(float(len(items)), min_difference) if finite else None
+        # Of so many items, by their number: the same for all pairs that have as many.
+        n_items = float(len(items))
+        self._of_many = np.maximum(as_of_many(np.arange(n_items + 1.0), n_items), 1.0)
         self.pairs = Pairs(n_models, self.sequence, bank.n_items, self._bets)
         self.effects = Effects(n_models, bank.n_items)
         self._ease, self._slope = ease_of(bank), Slope()
@@ -264,7 +267,9 @@ class SamplePolicy(Policy):
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
         zeros = self.pairs.zero_losses(np.arange(len(models.mean)))
-        of_many = np.maximum(as_of_many(n, size), 1.0)
+        of_many = np.maximum(n, 1.0)
+        if finite:
+            of_many = self._of_many[np.minimum(n, size).astype(np.intp)]
         return Belief(
             models.mean,
             variance,
