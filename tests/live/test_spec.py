@@ -163,7 +163,9 @@ def test_options_of_an_adaptive_run_are_a_mapping():
 def test_a_metric_may_be_named_in_the_singular_everywhere(monkeypatch):
     calls: list[Any] = []
     monkeypatch.setattr(
-        adaptive, "_call", lambda options, _, flags, __: calls.append((options.spec.metrics, flags))
+        adaptive,
+        "_evaluate_adaptively",
+        lambda call, flags: calls.append((call.options.spec.metrics, flags)),
     )
     adaptive.adaptive_evaluate("hf", "pretrained=x", ["t"], metric="bleu", max_items=5)
     assert calls == [({"bleu": 1.0}, {"model": "hf", "model_args": "pretrained=x", "tasks": ["t"]})]
