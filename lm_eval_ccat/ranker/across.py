@@ -138,7 +138,7 @@ class PriorAcrossTasks:
         self._prior = np.zeros(n_tasks)
 
     def refresh(self) -> None:
-        """Bring the state up to date for tasks that have changed."""
+        """Compute the state anew for the tasks, and the models, of which something has changed."""
         if self._changes == [task.changes for task in self._parts]:
             return
         # A model has joined: every array has a column more.
@@ -154,7 +154,7 @@ class PriorAcrossTasks:
             self._ability[row], self._variance[row] = effects.ability, effects.variance
             self._slope[row], self._prior[row] = effects.slope, effects.prior_variance
             self._explained[row] = effects.share * effects.error
-            # The part of the error that depends on the ability, as a slope in it.
+            # Explained variance = slope^2 x variance of the ability.
             self._error_slope[row] = np.sqrt(self._explained[row] / effects.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))
         changed_models = np.flatnonzero(changed)
@@ -187,7 +187,7 @@ class PriorAcrossTasks:
             self._prior_precision = np.asarray(np.linalg.inv(sd[:, None] * self._correlation * sd))
         precision = np.repeat(self._prior_precision[None], len(x), axis=0)
         tasks = np.arange(len(self._prior))
-        # What answers tell of an ability is what they add to the precision of its prior.
+        # Answers add to the precision of an ability what its posterior has more than its prior.
         precision[:, tasks, tasks] += np.maximum(1.0 / s - 1.0 / self._prior, 0.0)
         joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         return JointAbilities(joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x))
@@ -207,7 +207,10 @@ class PriorAcrossTasks:
         return _change_of_variance(weights, self._error_slope, self._joint, self._explained)
 
     def own_changes(self) -> Floats:
-        """Return by how much the prior changes each task's own variance; (n_tasks, n_models)."""
+        """Return by how much the prior changes the variance of each task's estimate.
+
+        Shape (n_tasks, n_models); below 0 where other tasks inform it.
+        """
         return np.asarray(
             self._error_slope**2 * np.einsum("mtt->tm", self._joint) - self._explained,
             dtype=np.float64,
@@ -216,7 +219,7 @@ class PriorAcrossTasks:
     def covariances(self, model: int) -> Floats:
         """Return covariances of the errors of one model's tasks; shape (n_tasks, n_tasks).
 
-        The diagonal is the change of each task's own variance.
+        The diagonal has `own_changes`: by how much the variances change.
         """
         self.refresh()
         error_slope = self._error_slope[:, model]
@@ -252,8 +255,11 @@ def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
 
 
 def _abilities(bank: ItemBank) -> dict[str, float]:
-    """Return the abilities of a bank's models: logits of mean scores, if its method has these."""
-    # Reading a bank does not check its report.
+    """Return the abilities that a bank's report states of its models, by name.
+
+    Those of `default` are logits of mean scores.
+    """
+    # Reading a bank does not check its report: leave out what is no number.
     return {
         str(model): float(ability)
         for model, ability in _report(bank, "abilities").items()
@@ -282,8 +288,9 @@ class KnownScores(NamedTuple):
     places : list of int
         Tasks with a bank.
     mean_ends : ndarray of shape (2,)
-        Weighted means over these tasks of the models that all banks know; if these are too few, of
-        one that would be the weakest, or the best, in every task.
+        Lowest and highest weighted mean over these tasks, of the models that all banks know. If
+        these are too few, the means of a model that would be the weakest, and of one that would be
+        the best, in every task.
     """
 
     places: list[int]
@@ -316,21 +323,24 @@ class KnownScores(NamedTuple):
         -------
         ndarray of shape (2, n_models)
         """
+        # Of each mean, the part of the tasks with a bank is compared.
         without_bank = location.sum(axis=0) - location[self.places].sum(axis=0)
         away = self.mean_ends[:, None] - (mean - without_bank)
         away[1] = -away[1]
         return np.asarray(ndtr(away / np.maximum(error, 1e-150)))
 
 
-#: Standard deviation of the share of items that new models refuse, before any answer: in intervals,
-#: and beside known models, where it widens ranges of ranks.
+#: Standard deviation of the share of items that new models refuse, as believed before any answer:
+#: for intervals, and for comparisons with known models, where it widens ranges of ranks.
 REFUSED, REFUSED_BESIDE_KNOWN = 0.2, 0.1
 
 
 def loss_by_refusals(refusals: Refusals, refused: float) -> float:
     """Return by how much an estimate may be too high, in root mean square, because of refusals.
 
-    Before any answer the share of refused items has half a normal distribution.
+    Before any answer the share of refused items has half a normal distribution. Given answers, it
+    has the normal distribution of mean ``score / precision``, cut at 0, with
+    ``precision = information + refused^-2``.
 
     Parameters
     ----------
@@ -358,10 +368,10 @@ def loss_by_refusals(refusals: Refusals, refused: float) -> float:
     return refusals.effect * math.sqrt(max(mean_square, 0.0))
 
 
-#: Fewest models that all banks must have left out, or know.
+#: Fewest models in common: left out by all banks for `Replays`, known by all for `KnownScores`.
 FEWEST_SHARED = 6
-#: Factor on variances before any replay (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which
-#: share their source texts), and its weight in models.
+#: Usual factor on variances (1.2 on four 0/1 tasks, 1.4 on five pairs of WMT, which share their
+#: source texts), and how many models of replays it counts as.
 USUAL_FACTOR, PRIOR_MODELS = 1.3, 4.0
 #: Number of items of a task up to which estimates rest on the bank, and from which on draws.
 FEW_ITEMS, MANY_ITEMS = 10, 20
@@ -441,11 +451,12 @@ class Replays:
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
 
     def sum_errors(self, weights: Floats, prior: PriorAcrossTasks | None) -> SumErrors:
-        """Return what the sum would have erred by for the models left out."""
+        """Return the errors of the sum for the models left out, with the prior if there is one."""
         if prior is not None:
             prior.refresh()
         squares, ratios = [], []
         for left_out in map(LeftOut._make, self.rows):
+            # Variance and Welch's degrees of freedom of a sum of independent errors.
             independent = (weights**2) @ left_out.variance
             freedom = independent**2 / ((weights**4) @ (left_out.variance**2 / left_out.df))
             error, variance = weights @ left_out.error, independent
@@ -463,7 +474,10 @@ class Replays:
         return SumErrors(np.array(squares), np.array(ratios))
 
     def gains(self, weights: Floats, prior: PriorAcrossTasks) -> bool:
-        """Return whether a prior across tasks lowers the sum's error by over a standard error."""
+        """Return whether a prior across tasks lowers squared errors of the sum after few items.
+
+        It has to by more than a standard error of the mean gain over the models left out.
+        """
         with_prior = self.sum_errors(weights, prior).squares[self._after_few]
         without_prior = self.sum_errors(weights, None).squares[self._after_few]
         gains = (without_prior - with_prior) / without_prior.mean(axis=1, keepdims=True)
@@ -472,16 +486,16 @@ class Replays:
 
     @property
     def _after_few(self) -> NDArray[np.bool_]:
-        """The stops after few items; all, if there are none."""
+        """Which stops are after at most `FEW_ITEMS` items; all stops if none is."""
         after_few = self.n <= FEW_ITEMS
         return after_few if after_few.any() else ~after_few
 
     def factors(self, weights: Floats, prior: PriorAcrossTasks | None) -> Floats:
-        """Return the factors on variances of the sum after few items of each task, and after more.
+        """Return two factors on variances of the sum: after few items of each task, and after more.
 
-        Many answers of a few models are still few models, so each model is averaged first. What
-        luck in a few replays may do to a factor, the usual one and the degrees of freedom that
-        `judge` sets make up for.
+        Each is the mean of the ratios of `sum_errors` over the models, of each of which the mean
+        over stops counts, and of `PRIOR_MODELS` further ones at the usual factor. A few replays may
+        be lucky: against that there are these and the degrees of freedom that `judge` sets.
         """
         ratios, after_more = self.sum_errors(weights, prior).ratios, self.n > FEW_ITEMS
         after_more = after_more if after_more.any() else ~after_more
@@ -496,16 +510,17 @@ class Replays:
     def judge(self, belief: Belief, factors: Floats, n_tasks: int) -> Belief:
         """Scale the variances of a belief by the factors from the replays.
 
-        The factors judge means. Of two models' difference they say that it errs by more where both
-        means do, but not that it errs by less.
+        A model's variance is multiplied by the factor at its number of items per task, that of a
+        difference by the mean of both models' factors, each raised to at least 1: the factors were
+        found for means, and do not show that differences err by less than stated.
         """
         items_per_task = np.maximum(belief.n.diagonal() / n_tasks, 1.0)
         of_means = np.interp(np.log(items_per_task), np.log([FEW_ITEMS, MANY_ITEMS]), factors)
         at_least_1 = np.maximum(of_means, 1.0)
         scale = 0.5 * (at_least_1[:, None] + at_least_1)
         np.fill_diagonal(scale, of_means)
-        # Models that were left out in one group share a task's curves and draws, but every task
-        # has curves and draws of its own: so many independent cases judge the sum.
+        # The models of a group share a task's curves and draws, but every task has its own: the
+        # factors rest on at most so many independent cases.
         largest_df = min(self.rows.shape[3], GROUPS * n_tasks) + PRIOR_MODELS - 2.0
         return replace(
             belief, variance=belief.variance * scale, df=np.minimum(belief.df, largest_df)

@@ -63,7 +63,7 @@ class OutcomeState:
         return self._beliefs[question]
 
     def forget(self) -> None:
-        """Drop cached beliefs, because what is known of the task has changed."""
+        """Drop cached beliefs, as a score, a failure, a model or repeats have come."""
         self._beliefs.clear()
 
     def raise_repeats(self, repeats: int, seed: int) -> None:
@@ -73,6 +73,7 @@ class OutcomeState:
         it, in an order by `seed`.
         """
         bank = self.outcome.bank
+        # Until now a policy of single answers was enough: it goes on as the first pass.
         if self._repeats == 1:
             policy = FirstPassPolicy(
                 bank, len(self.scores), self.policy, repeats=repeats, seed=seed
@@ -94,10 +95,10 @@ class OutcomeState:
         return np.tile(self.policy.expected(model), self._repeats)
 
     def pass_at(self, model: int) -> PassAt | None:
-        """Return pass@k for the k answers that every item has; None below two, or for other scores.
+        """Return pass@k: the chance that one of k answers to an item is right.
 
-        It is the chance that one of k answers is right, so scores have to be 0 or 1, and higher
-        better.
+        k is the number of answers that every kept item has. None if that is below two, if a score
+        is not 0 or 1, or if lower is better.
         """
         if not self.outcome.bank.scale.higher_is_better:
             return None
@@ -123,7 +124,8 @@ class OutcomeState:
         if not self.failed[model]:
             return 0.0
         expected, scores = self.expected(model), self.scores[model]
-        # Failures bias what is expected of the items without a score, not the scores.
+        # An estimate has scores and, of the items without one, expected scores: failures bias
+        # these.
         left = 1.0 - len(scores) / len(expected)
         return left * failure_bias(expected, scores, self.failed[model])
 
@@ -159,7 +161,8 @@ class Task:
     states : list of OutcomeState
         One per outcome, once `begin` has started the ranking.
     changes : int
-        Number of times that what is known of the task has changed.
+        Counter of scores, failures, models and repeats that came: a belief from an equal count is
+        still right.
     """
 
     def __init__(
@@ -173,8 +176,8 @@ class Task:
         self.bank = max(outcomes, key=lambda outcome: outcome.weight).bank
         self.states: list[OutcomeState] = []
         self.changes = 0
-        # By pair of outcomes, over the answers that have both: products of residuals, the first
-        # one's squares, and the number of answers.
+        # Sums by pair of outcomes, over the answers with scores of both: products of the two
+        # residuals, squares of the first one's, and the number of answers.
         self._products, self._squares, self._n_common = np.zeros((3, len(outcomes), len(outcomes)))
 
     @property
@@ -252,6 +255,7 @@ class Task:
             self._squares += np.outer(residual * residual, present)
             self._n_common += np.outer(present, present)
         for state, score in zip(self.states, scores):
+            # The calibration of this outcome's bank removed the item.
             if not state.kept_items[item]:
                 continue
             if score is None:
@@ -300,7 +304,8 @@ class Task:
     def correlation(self) -> Floats:
         """Correlation of the outcomes' errors; shape (n_outcomes, n_outcomes).
 
-        The prior is 1, at which a weighted sum has the largest error, and counts as five answers.
+        It is that of the residuals of n answers, ``r``, drawn towards 1, at which a weighted sum
+        has the largest error: ``(n r + 5) / (n + 5)``.
         """
         n, scale = self._n_common, np.sqrt(self._squares * self._squares.T)
         observed = np.divide(self._products, scale, out=np.ones_like(n), where=scale > 0.0)
@@ -372,8 +377,8 @@ class Contents:
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
-        # A run gives outcomes, and `ask` names the repeat beside the item. A script that gives a
-        # bank gets the doc_id alone.
+        # If a run began the ranking, by outcomes, `ask` names the repeat beside the item. A script
+        # that began it by a bank gets the doc_id alone.
         self._names_repeats = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(ranked_outcomes)
@@ -382,7 +387,7 @@ class Contents:
 
     @property
     def pass_length(self) -> int:
-        """Items of a pass over all tasks, where all are asked in passes; else 0."""
+        """Number of items of a pass over all tasks; 0 if a task's items are asked once only."""
         if min(self.repeats.values()) == 1:
             return 0
         return sum(int(n) // task.repeats for n, task in zip(self.n_kept, self.tasks))
@@ -393,7 +398,7 @@ class Contents:
         return method_of(self.tasks[0].bank).calibrates
 
     def _place_tasks(self) -> None:
-        """Number the items of all tasks, task after task; called again once a task has more."""
+        """Number the items of all tasks, task after task; called again when repeats are raised."""
         self._starts = [task.positions.start for task in self.tasks]
         self.n_items = self.tasks[-1].positions.stop
         # The accounts of all models share these integers, which saves memory.
@@ -442,7 +447,7 @@ class Contents:
         """
         self.repeats, moved_to, start = self.checked_repeats(repeats), list[Indices](), 0
         for task in self.tasks:
-            # What a task adds stands behind what it had, so that its first positions stay together.
+            # A task's new positions follow its old ones, which move only if an earlier task grows.
             moved_to.append(start + np.arange(task.positions.stop - task.positions.start))
             task.raise_repeats(self.repeats[task.name], start, seed)
             start = int(task.positions.stop)
@@ -559,7 +564,11 @@ class Contents:
     def group_factors(
         self, name: str, tasks: Mapping[str, float] | Sequence[str]
     ) -> dict[int, float]:
-        """Return the factor on each task's weight in a group of tasks, by task number."""
+        """Return the factor on each task's weight in a group of tasks, by task number.
+
+        The group's weights sum to 1, so a task's factor is its share of the group over its weight
+        in the ranked score.
+        """
         factors = dict(tasks) if isinstance(tasks, Mapping) else dict.fromkeys(tasks, 1.0)
         unknown = [task for task in factors if task not in self.number_of_task]
         if unknown or not factors:
@@ -705,9 +714,9 @@ class _StatedWeights(NamedTuple):
     Attributes
     ----------
     in_task : mapping of task to (mapping of outcome to float)
-        Only their ratios within a task count.
-    of_tasks : {"documents", "equal"} or mapping of task to float; None
-        With None, a task weighs what its outcomes weigh together.
+        Weights of outcomes. Unless `of_tasks` is None, only their ratios within a task count.
+    of_tasks : {"documents", "equal"}, mapping of task to float, or None
+        Weights of tasks. With None, a task weighs what its outcomes weigh together.
     """
 
     in_task: Mapping[str, Mapping[str, Any]]
@@ -773,12 +782,14 @@ def failure_bias(expected: Floats, scores: Mapping[int, float], failed: Sequence
     """Return by how much failures may make an estimate too high (below 0: too low).
 
     An estimate assumes that failures are random, given the expected scores of the items. The data
-    test this in part: if lowering a score by one makes a failure likelier by b, lowering an
-    expected score does the same, because an expectation is a mean of scores. Regressing failures on
-    expected scores gives `b`. If scores have variance s2 about their expectation and a share f
-    failed, observed scores lie ``b s2 / (1 - f)`` above their expectation on average. An estimate
-    is too high by at most that much, because the bank and the items that did not fail pull it the
-    other way, and by no more than if all failed items had scored 0.
+    test this in part. Let a failure be likelier by ``b`` where a score is lower by 1. Then it is
+    likelier by ``b``, too, where an expected score is lower by 1, because an expectation is a mean
+    of scores: regressing failures on expected scores gives ``b``. If scores have the variance
+    ``s2`` about their expectation and a share ``f`` failed, the scores that came lie
+    ``b s2 / (1 - f)`` above their expectation on average. An estimate is too high by at most that
+    much, because the bank and the items that did not fail pull it the other way, and by no more
+    than if all failed items had scored 0. `ERRORS_ADDED` standard errors of ``b`` are added to its
+    size.
 
     Parameters
     ----------

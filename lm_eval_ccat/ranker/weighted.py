@@ -48,8 +48,8 @@ class WeightedSum:
     replays : Replays or None
         Corrections to the stated errors of sums over tasks.
     factor : mapping of int to float
-        Tasks in the sum, by number, and the factor on the weights that each one's outcomes have in
-        the ranked score, whose own factors are 1.
+        Tasks in the sum, by number, each with a factor on the weights of its outcomes. With factors
+        1 for all tasks, the sum is the ranked score.
     only : OutcomeState, optional
         Use only this one of the tasks' outcomes, whatever its weight.
 
@@ -87,7 +87,8 @@ class WeightedSum:
         self._replays, self._replay_factors = replays, np.ones(0)
         weight = np.zeros(len(contents.tasks))
         weight[self.tasks] = self.weights
-        # Replays know the errors of a task's estimates, not those of sums of its outcomes.
+        # Replays know errors of estimates by one outcome, not of sums of a task's outcomes. And one
+        # task has no errors in common with another.
         single = len(self.outcomes) == len(self.tasks)
         if replays is not None and single and (weight > 0.0).sum() > 1:
             self._replay_factors = replays.factors(weight, prior)
@@ -112,7 +113,7 @@ class WeightedSum:
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Return where the models stand by this score."""
+        """Return the belief about this score, cached until something about a task changes."""
         key = question, self._contents.changes
         if self._belief is None or self._belief[0] != key:
             belief = (
@@ -120,6 +121,7 @@ class WeightedSum:
                 if self.only_outcome is None
                 else self.only_outcome.belief(question)
             )
+            # The bias of a sum is the weighted sum of the outcomes' biases.
             if any(any(state.failed) for state in self.outcomes):
                 weights = np.concatenate([term.weights for term in self._terms])
                 biases = [
@@ -133,9 +135,10 @@ class WeightedSum:
         return self._belief[1]
 
     def _sum(self, question: str) -> Belief:
-        """Return the belief about the sum; its outcomes' beliefs say nothing of failures."""
+        """Return the belief about the sum, without the bias of failures, which `belief` adds."""
         beliefs = [term.belief(question) for term in self._terms]
-        # What tasks share, and what replays and bounds say, is about these very items.
+        # The prior across tasks, replays, and what is known of models beyond the banks are about
+        # these very items, not about a population.
         if question != BENCHMARK:
             belief = Belief.sum(beliefs, np.ones(len(beliefs)))
             return replace(belief, location=np.clip(belief.location, 0.0, 1.0))
@@ -155,7 +158,7 @@ class WeightedSum:
     def _with_shared_prior(
         self, beliefs: Sequence[Belief], prior: PriorAcrossTasks
     ) -> list[Belief]:
-        """Return one belief about all tasks that share a prior, and those about the others."""
+        """Return one belief about all tasks that share the prior, and one about each other task."""
         sharing = [belief for belief, shares in zip(beliefs, self._shares_prior) if shares]
         weight = dict(zip(self.tasks, self.weights))
         weights = np.array([weight.get(task, 0.0) for task in prior.tasks])
@@ -168,17 +171,23 @@ class WeightedSum:
     def _beyond_banks(self, belief: Belief, known: KnownScores, before_replays: Floats) -> Floats:
         """Return `Belief.beyond_banks` of a weighted mean; shape (2, n_models).
 
-        `before_replays` are the mean's variances as tasks alone give them.
-
-        Where the weighted mean lies beyond those of all models that the banks know, the estimate of
-        every task errs towards the banks' models. With ``o`` the probability of that, ``v`` the
-        mean's variance, ``v_t`` that of task ``t``, and ``a_t`` what one more answer of 0 there (of
-        1 above the banks) would move, the end that lies away from the banks has the variance
+        If the mean lies beyond those of all models that the banks know, the estimate of every task
+        errs to the same side, towards the banks' models. With ``o`` the probability of that, ``v``
+        the mean's variance, ``v_t`` that of task ``t``, and ``a_t`` by how much one more answer of
+        0 (above the banks of 1) would move task ``t``, the end away from the banks has the variance
 
             (1 - o) v + o (sum of (v_t + a_t^2)^(1/2))^2
 
-        if that is the larger one. Models left out of the banks, by which variances are judged,
-        seldom show it: where they lowered the variance, ``o`` is that by the one before.
+        if that is larger than ``v``; what it exceeds ``v`` by is returned.
+
+        Parameters
+        ----------
+        belief : Belief
+            About the mean.
+        known : KnownScores
+        before_replays : ndarray of shape (n_models,)
+            Variances of the mean before replays corrected them. Models left out of the banks seldom
+            lie beyond these, so ``o`` is computed from the larger of both variances.
         """
         terms = [term.belief(BENCHMARK) for term in self._terms]
         location = np.array([term.location for term in terms])
@@ -193,6 +202,7 @@ class WeightedSum:
         score = np.clip(location, 0.0, weight)
         one_answer = np.array([score, weight - score]) / np.maximum(n, 1.0)
         mean_variance, places = belief.variance.diagonal(), known.places
+        # Tasks with a bank err together, the others independently.
         together = np.sqrt(variance + one_answer**2)[:, places].sum(axis=1) ** 2
         together += variance.sum(axis=0) - variance[places].sum(axis=0)
         error = np.sqrt(np.maximum(mean_variance, before_replays))
@@ -204,7 +214,10 @@ class WeightedSum:
         return KnownScores.of([term.known for term in self._terms])
 
     def end_shares(self, model: int, question: str) -> tuple[float, float]:
-        """Return the shares of a model's error that its interval's ends have."""
+        """Return what the two ends of a model's interval have of its standard error, 0 to 1 each.
+
+        The standard error is that of the end with the larger figure in `Belief.beyond_banks`.
+        """
         belief = self.belief(question)
         if belief.beyond_banks is None:
             return 1.0, 1.0
@@ -215,9 +228,10 @@ class WeightedSum:
     def zero_loss(self, model: int) -> float:
         """Return how much lower the estimate may be because of scores of 0 still to come.
 
-        Of one task it is what one more answer of 0 would lower (`Description.zero_loss`); of tasks
-        without a bank the largest such loss, because it is not known whose the answer is. Of the
-        others it is what refusals of all tasks explain.
+        Of a single task it is by how much one more answer of 0 would lower the estimate
+        (`Description.zero_loss`). Of several tasks it is the root of the sum of two squares: of the
+        largest such loss of the tasks whose method says nothing of refusals, because the answer may
+        be any task's, and of what refusals explain of all other tasks together.
         """
         losses = [
             term.zero_loss(model)
@@ -236,15 +250,24 @@ class WeightedSum:
     def _loss_by_refusals(self, model: int, refused: float) -> float:
         """Return how much lower the estimate may be because the model refuses items; 0 of one task.
 
-        A model that refuses items of all tasks is placed too high in each: no bank knows one, and a
-        task has too few answers to tell refusals from lower ability. Those of all tasks together
-        say which shares of refused items are likely.
+        A model that refuses items of all tasks is placed too high in each: no bank knows such a
+        model, and the answers of one task are too few to tell refusals from lower ability. The
+        answers of all tasks together say which shares of refused items are likely.
+
+        Parameters
+        ----------
+        model : int
+        refused : float
+            See `loss_by_refusals`.
         """
         known = [refusals for refusals in self._refusals(model) if refusals is not None]
         return loss_by_refusals(Refusals(*map(math.fsum, zip(*known))), refused) if known else 0.0
 
     def _refusals(self, model: int) -> list[Refusals | None]:
-        """Return what the answers of each task say of refusals; None of a single task."""
+        """Return, by task, what its answers say of refusals.
+
+        None for a single task, and for a task whose method does not know.
+        """
         return [term.refusals(model) if len(self._terms) > 1 else None for term in self._terms]
 
     def possible(self, model: int) -> tuple[float, float]:
@@ -261,10 +284,10 @@ class WeightedSum:
     def shared_errors(self, model: int) -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, by task and other task.
 
-        Scores are on [0, 1] and unweighted. Independent tasks give an empty result. The prior
-        across tasks gives one part of the covariances. Replays may have raised or lowered the
-        variance of the sum further, and a model beyond all that the banks know raises it: that
-        part is stated as the same correlation for every pair of tasks.
+        Scores are on [0, 1] and unweighted. The result is empty if tasks are independent. One part
+        of the covariances comes from the prior across tasks. The other part is what that leaves of
+        the variance of the sum, which replays raise or lower and a place beyond the banks raises:
+        it is stated as one correlation for all pairs of tasks.
         """
         # Replays know nothing of tasks with several outcomes: these have the prior's part alone.
         replayed = len(self.outcomes) == len(self.tasks)
@@ -293,7 +316,7 @@ class WeightedSum:
         }
 
     def _as_correlated(self, variances: Floats, variance_of_sum: float) -> Floats:
-        """Return covariances of tasks, one correlation for all, that give the sum this variance.
+        """Return covariances that add `variance_of_sum` to the sum's, of one correlation for all.
 
         Shape (n_tasks, n_tasks), 0 on the diagonal.
         """
@@ -323,7 +346,8 @@ class WeightedSum:
     def _gain(self, model: int, pending: Sequence[int]) -> Floats:
         """Return how much one more item of each task lowers the variance of a score, per unit.
 
-        Shape (n_tasks,); 0 if the model has every item of a task.
+        After n items the variance v of a task falls by about ``v / (n + 1)``. Shape (n_tasks,); 0
+        if the model has every item of a task.
         """
         n = np.array([len(term.states[0].scores[model]) for term in self._terms])
         variance = np.array([term.belief(BENCHMARK).variance[model, model] for term in self._terms])
@@ -355,7 +379,7 @@ class WeightedSum:
         return [Choice(choice.item + start, choice.probability) for choice in choices]
 
     def _next_term(self, model: int, available: NDArray[np.bool_], pending: Sequence[int]) -> _Term:
-        """Return the task whose next item tells most about the sum; its method chooses the item."""
+        """Return the task whose next item tells most about the sum."""
         askable = [
             position
             for position, term in enumerate(self._terms)
@@ -376,7 +400,7 @@ class _Term:
     factor : float
         Factor on the weights that the outcomes have in the ranked score.
     only : OutcomeState or None
-        The only outcome, if given: of weight 1, whatever its own.
+        If given, the term has this outcome alone, with weight 1.
     """
 
     def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
@@ -391,13 +415,13 @@ class _Term:
         self.weights = np.array(
             [1.0 if only else factor * state.outcome.weight for state in self.states]
         )
-        # By question, with the number of the task's changes that the belief is of.
+        # By question, each with `Task.changes` as it was then.
         self._cached: dict[str, tuple[int, Belief]] = {}
-        # By model, with the number of its scores that they are from.
+        # By model, each with the number of the model's scores then.
         self._refusals: dict[int, tuple[int, Refusals | None]] = {}
 
     def next_outcome(self, model: int, available: NDArray[np.bool_]) -> OutcomeState:
-        """Return the outcome that chooses the next item: the one whose error counts most."""
+        """Return the outcome that chooses the next item: of largest weight^2 x variance."""
         if len(self.states) == 1:
             return self.states[0]
         weights, beliefs = self.weights.tolist(), self.beliefs(BENCHMARK)
@@ -411,7 +435,7 @@ class _Term:
         return self.states[int(np.argmax(rounded(np.array(worth))))]
 
     def zero_loss(self, model: int) -> float:
-        """Return `WeightedSum.zero_loss` of one more answer, which scores 0 by all outcomes."""
+        """Return how much one more answer that scores 0, by all outcomes, lowers the sum."""
         return sum(
             float(weight) * state.policy.describe(model).zero_loss
             for weight, state in zip(self.weights, self.states)
@@ -438,7 +462,10 @@ class _Term:
 
     @property
     def known(self) -> dict[str, float]:
-        """Weighted scores of the models that calibrated the banks, where a bank extrapolates."""
+        """Weighted scores of the models that calibrated the task's banks, by name.
+
+        Empty if a method has no ability effects: its estimates are no extrapolation from a bank.
+        """
         if any(
             state.policy.ability_effects(state.belief(BENCHMARK)) is None for state in self.states
         ):
