@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
-from statistics import median
 from typing import Any
 
 from ..content import ModelContent, RankingContent
 from ..metrics.scale import Scale
 from ..money import dollars
-from ..shown import ShownTable, decimals_for, exact_percent, plural, rounded, whole_percent
-from .headline import Lead, leads_of_next
+from ..shown import ShownTable, exact_percent, plural, whole_percent
+from .headline import Lead, leads_of_next, number_format
 
 #: Where a column may stand; Markdown and data frames are the grid.
 TERMINAL, PAGE, GRID = "terminal", "page", "grid"
@@ -141,19 +140,6 @@ def model_cells(
             )
         )
     return cells
-
-
-def number_format(content: RankingContent) -> Callable[[float], str]:
-    """Return a function that formats values with decimals to match the median standard error.
-
-    They show two digits of it. It is that of the models asked; where none was, of all.
-    """
-    models = content["models"].values()
-    # A known model was asked nothing. Its error, next to none, would need decimals that no estimate
-    # of the others has.
-    asked = [model for model in models if model["n_items"]] or models
-    decimals = decimals_for(median([model.get("standard_error", 0.0) for model in asked] or [0.0]))
-    return lambda value: rounded(value, decimals)
 
 
 def paid(model: ModelContent) -> float:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from ..content import PlaceContent, RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
-from ..shown import difference_texts, exact_percent, visible_name, whole_percent
+from ..shown import (
+    decimals_for,
+    difference_texts,
+    exact_percent,
+    rounded,
+    visible_name,
+    whole_percent,
+)
 from .verdicts import EQUIVALENT, WORDS
 
 #: What the score of several metrics or tasks is called.
@@ -88,6 +96,19 @@ def leads(
 def leads_of_next(content: RankingContent) -> dict[str, Lead]:
     """Return by how much each model leads the next one in the order; not the last."""
     return {pair[0]: lead for pair, lead in leads(content, {*pairwise(content["order"])}).items()}
+
+
+def number_format(content: RankingContent) -> Callable[[float], str]:
+    """Return a function that formats values with decimals to match the median standard error.
+
+    They show two digits of it. It is that of the models asked; where none was, of all.
+    """
+    models = content["models"].values()
+    # A known model was asked nothing. Its error, next to none, would need decimals that no estimate
+    # of the others has.
+    asked = [model for model in models if model["n_items"]] or models
+    decimals = decimals_for(median([model.get("standard_error", 0.0) for model in asked] or [0.0]))
+    return lambda value: rounded(value, decimals)
 
 
 def headline(content: RankingContent) -> str:
@@ -221,9 +242,9 @@ def _finding(content: RankingContent) -> str:
     if places := {model: place for model in order if (place := models[model].get("place"))}:
         return _places_of_newcomers(places)
     if len(order) == 1:
-        low, high = models[order[0]]["interval"]
+        low, high = map(number_format(content), models[order[0]]["interval"])
         only = ", the only model left" * (len(models) > 1)
-        score = f"{low:.4g} to {high:.4g}" if low < high else f"{low:.4g}"
+        score = f"{low} to {high}" if low != high else low
         return f"{visible_name(order[0])}{only} scores {score}"
     metric, first_lead = content.get("metric", ""), leads_of_next(content)[order[0]]
     # A weighted mean of several metrics, whose name has spaces, is no unit.

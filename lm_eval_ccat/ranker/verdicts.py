@@ -428,10 +428,11 @@ class Verdicts:
         size, n = np.abs(gaps.size), np.maximum(gaps.n, 1.0)
         nearer_goal = np.maximum(size, self.min_difference / gaps.slope - size)
         boundary = self.looks.boundary(1.0 - self.confidence, n, n_items)
+        # No number of answers decides a difference of 0 between expected scores.
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.minimum(nearer_goal**2 / (boundary**2 * gaps.variance), 1.0)
-        of_variance = (1.0 / n - 1.0 / n_items) * np.nan_to_num(share, nan=1.0)
-        return np.asarray(np.maximum(1.0 / (1.0 / n_items + of_variance) - n, 1.0))
+            of_variance = (1.0 / n - 1.0 / n_items) * np.nan_to_num(share, nan=1.0)
+            return np.asarray(np.maximum(1.0 / (1.0 / n_items + of_variance) - n, 1.0))
 
     @property
     def items_to_wait(self) -> int:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..content import OpenPairContent, RankingContent
-from ..ranker.columns import ModelCells, model_cells, number_format
-from ..ranker.headline import order_parts
+from ..ranker.columns import ModelCells, model_cells
+from ..ranker.headline import number_format, order_parts
 from ..ranker.verdicts import ALL_PAIRS
 from ..shown import plural
 from .chart import Axis, between

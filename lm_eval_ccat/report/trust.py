@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..content import ModelContent, RankingContent
 from ..live.spec import without_unset
 from ..metrics.scale import Scale
-from ..ranker.columns import number_format
+from ..ranker.headline import number_format
 from ..runs.directory import banks_at
 from ..shown import exact_percent, first_of, plural
 from ..upkeep.words import facts_of, in_one_line

@@ -90,6 +90,14 @@ def test_the_table_says_how_many_items_were_asked_only_where_more_were_than_coun
     assert [(row[used], row[asked]) for row in grid.rows] == [(5, 8), (5, 5)]
 
 
+def test_a_single_model_scores_in_the_headline_what_the_table_says():
+    found = content("a")
+    found["models"]["a"] |= {"interval": [44.6951, 66.3402], "standard_error": 3.81}
+    found["headline"] = headline(found)
+    assert "a scores 44.7 to 66.3;" in found["headline"]
+    assert re.search(r"^ 1 +a .* 44\.7 to 66\.3 ", printed(found, 120), re.M)
+
+
 @pytest.mark.parametrize("json", [None, "all.json", "-"])
 def test_a_late_warning_is_said_once(json, tmp_path, capsys):
     found = content(warnings=["the server changed"], finished=True)
@@ -165,7 +173,7 @@ def test_twelve_models_undecided_at_the_budget_are_taken_in_at_a_glance(width):
          "3 models are equivalent; a leads b by 1.0 bleu (-1.0 to 3.0)"),
         (content("ab", may=2, best=0.997),
          "a is probably better than b (>99%), by 0.10 bleu (-0.40 to 0.15)"),
-        (content("a"), "a scores 0.1 to 0.3"),
+        (content("a"), "a scores 0.100 to 0.300"),
         (content("ab", may=2, best=0.5, pairwise=[
             {"a": "a", "b": "b", "decision": "open", "difference": -0.0, "low": -1, "high": 1}]),
          "a and b cannot be told apart: no difference seen (-1.0 to 1.0)"),
@@ -185,7 +193,7 @@ def test_the_headline_says_who_leads_by_how_much_and_how_sure_that_is(found, sen
     )
     in_full = content("a")
     in_full["models"]["a"]["interval"] = [0.2, 0.2]
-    assert headline(in_full).startswith("a scores 0.2; 95%")
+    assert headline(in_full).startswith("a scores 0.200; 95%")
     assert headline(content("")) == "nothing is ranked: no model has answered"
 
 

@@ -252,6 +252,13 @@ def test_the_items_to_go_are_those_after_which_the_error_is_small_enough(gap, ne
     assert more - 1 < found <= more or (more == 1 and found == 1.0)
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_number_of_answers_decides_two_models_of_equal_expected_score():
+    belief = Belief.independent([0.5, 0.5], [0.03] * 2, n=[60] * 2, n_items=float("inf"))
+    verdicts = Verdicts(belief, Looks(horizons=(300,)).after(belief, 0.05), "ab")
+    assert np.isinf(verdicts.items_to_go(np.array([0]), np.array([1])))
+
+
 @pytest.mark.parametrize("stop", ["decided", "ranks 1"])
 def test_where_the_budget_is_short_a_pair_that_is_soon_decided_goes_ahead(stop):
     """Of four models the better two differ, and the other two do not."""

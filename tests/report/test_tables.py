@@ -16,7 +16,8 @@ from rich.measure import Measurement
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
 from lm_eval_ccat.metrics import Scale
-from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells, number_format
+from lm_eval_ccat.ranker.columns import TERMINAL, columns_of, model_cells
+from lm_eval_ccat.ranker.headline import number_format
 from lm_eval_ccat.ranker.verdicts import DECIDED
 from lm_eval_ccat.report import terminal
 from lm_eval_ccat.report.following import after_ranking, to_decide
