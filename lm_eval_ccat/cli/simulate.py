@@ -82,7 +82,10 @@ def simulate(args: argparse.Namespace) -> int:
         with progress(f"replaying {args.folds} folds") as show:
             replayed = simulate(scores, methods, levels=None, on_progress=show, **options)
     file = None if prints_json(args.json) else args.json
-    next_step = after_simulation(args.scores, args.task, args.metric, file)
+    scale = ",".join(f"{end:g}" for end in args.range or ())
+    next_step = after_simulation(
+        args.scores, file, task=args.task, metric=args.metric, filter=args.filter, range=scale
+    )
     emit(args.json, replayed.to_dict(), [replayed.to_text(), f"\n{next_step}"])
     warn(*replayed.warnings)
     return 0

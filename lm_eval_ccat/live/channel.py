@@ -755,7 +755,7 @@ class Channel:
         name = self.name
         if away:
             reason = f"away: {reason}"
-            logger.warning("%s is set aside for now (%s); the other models continue", name, reason)
+            logger.warning("%s is set aside until it answers again (%s)", name, reason)
             self.probe_asks = [ask for ask in self.book.unanswered if ask.model == name]
         elif name in self.book.tally.set_aside and name not in self.line.away:
             return

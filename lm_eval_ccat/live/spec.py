@@ -487,9 +487,11 @@ class Spec:
         UsageError
             A task or the models are missing.
         """
-        for name, value in (("task", self.tasks), ("models", self.models)):
+        for name, value, flag in (("task", self.tasks, "task"), ("models", self.models, "model")):
             if not value:
-                raise UsageError(f"`{name}:` is missing")
+                raise UsageError(
+                    f"`{name}:` is missing; write it in the configuration, or give --{flag}"
+                )
         return self
 
     def for_the_ranker(self) -> Values:

@@ -190,20 +190,21 @@ def after_estimate(
     return "Next: the same command with --output_path DIR, which keeps the result for `compare`"
 
 
-def after_simulation(scores: str, task: str | None, metric: str | None, file: str | None) -> str:
+def after_simulation(scores: str, file: str | None, **flags_read: str | None) -> str:
     """Return what to type after `simulate`, which wrote JSON to `file` if that is not None.
+
+    `flags_read` are those that say how the scores are read; a bank of them needs the same.
 
     Examples
     --------
-    >>> after_simulation("logs", "t", None, None)
+    >>> after_simulation("logs", None, task="t", metric=None)
     'Next: lm-eval-ccat calibrate logs --task t -o bank.json'
-    >>> after_simulation("logs", "t", None, "sim.json")
+    >>> after_simulation("logs", "sim.json")
     'Next: lm-eval-ccat report sim.json --plots figures'
     """
     if file is not None:
         return f"Next: lm-eval-ccat report {shlex.quote(file)} --plots figures"
-    values = {"--task": task, "--metric": metric}
-    flags = [f"{flag} {shlex.quote(value)}" for flag, value in values.items() if value]
+    flags = [f"--{flag} {shlex.quote(value)}" for flag, value in flags_read.items() if value]
     words = ["Next: lm-eval-ccat calibrate", shlex.quote(scores), *flags, "-o bank.json"]
     return " ".join(words)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from worlds.boards import draw
 
+from lm_eval_ccat import ItemBank
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.scores import ScoreTable
@@ -52,6 +54,24 @@ def test_natural_stopping_and_models_left_out(scores, ccat):
         patch.chdir(scores.parent)
         ccat(*following)
     assert (scores.parent / following[-1]).exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ends", ["0,100", "100,0"])
+def test_the_command_that_follows_reads_the_scores_on_the_scale_that_was_stated(
+    ends, tmp_path, ccat, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    table = example_table(12, 40)
+    rows = [[name, *map(str, 100.0 * row)] for name, row in zip(table.models, table.raw)]
+    header = ["model", *(f"d{n}" for n in range(40))]
+    Path("judged.csv").write_text("\n".join(map(",".join, [header, *rows])))
+    call = "simulate --scores judged.csv --metric judge --methods random --folds 2"
+    out = ccat(*call.split(), "--items_per_model", 5, "--range", ends).out
+    following = out.splitlines()[-1].removeprefix("Next: lm-eval-ccat ").split()
+    assert main(following) == 0
+    bank = ItemBank.load("bank.json")
+    assert bank.scale == Scale(0, 100, ends == "0,100")
 
 
 @pytest.mark.long

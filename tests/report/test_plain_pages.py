@@ -168,7 +168,7 @@ def test_what_to_type_after_a_comparison_is_what_its_slowest_outcome_takes():
     assert after_comparison(found, (), live=False).startswith(
         "To decide it: run both models on about 400 more of the task's 900 documents"
     )
-    assert after_simulation("my s.csv", "t", "f1", None).endswith(
+    assert after_simulation("my s.csv", None, task="t", metric="f1").endswith(
         "calibrate 'my s.csv' --task t --metric f1 -o bank.json"
     )
     beyond = after_comparison(undecided((1000,)), (), live=False)
