@@ -113,6 +113,17 @@ def short(text: Any, width: int = 60) -> str:
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 
+def item_text(item: object) -> str:
+    """Format an item for readers.
+
+    Examples
+    --------
+    >>> item_text(3), item_text(("gsm", 3)), item_text(["gsm", 3])
+    ('3', 'gsm: 3', 'gsm: 3')
+    """
+    return ": ".join(map(str, item)) if isinstance(item, tuple | list) else str(item)
+
+
 def one_line_per_kind(warnings: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a line per kind of warning, with the number of tasks that have one of the kind.
 

@@ -22,7 +22,7 @@ from ..errors import MetricError
 from ..methods.belief import POPULATION
 from ..money import ASSUMED, BILLED, Tokens, columns_in_words
 from ..ranker import Ranking
-from ..ranker.headline import held
+from ..ranker.headline import failures_in_words, held
 from ..records import Answered
 from ..shown import exact_percent
 from . import internals
@@ -134,10 +134,7 @@ def describe(run: TaskRun) -> dict[str, object]:
     ranking, name, in_full = run.ranking, run.name, run.answers_in_full
     ability, ability_se = ranking.abilities[name]
     scorer = run.session.scorer(run.outcome.metric.name)
-    # Documents drawn at random say something of the others only.
-    by_random_documents = None
-    if not run.complete:
-        by_random_documents = ranking.content_of(ranking.row(name)).get("sample")
+    row = ranking.content_of(ranking.row(name))
     return {
         **_estimated(run),
         **({"outcomes": list(map(_estimated, (run, *run.further)))} if run.further else {}),
@@ -151,7 +148,10 @@ def describe(run: TaskRun) -> dict[str, object]:
         "bank": run.outcome.bank.short_hash,
         "ability": ability,
         "ability_standard_error": ability_se,
-        "sample": by_random_documents,
+        # Documents drawn at random, and what is odd about them, say something of the others only.
+        "sample": None if run.complete else row["sample"],
+        "findings": [] if run.complete else row["findings"],
+        "failed": row["failed"],
         "place": ranking.places.get(name),
         "cost": {"items": run.n_answers, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),
@@ -240,7 +240,11 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     documents = f"{block['items']} of {block['items_total']} documents"
     if "answers" in block:
         documents += f", {block['answers']:,} of {block['answers_total']:,} answers"
-    lines = [held(block.get("looks"), block["confidence"]), block["estimand"], block["signature"]]
+    lines = [held(block.get("looks"), block["confidence"])]
+    if failed := block["failed"]:
+        lines.append(f"the model {failures_in_words(failed, 'answers' in block)}")
+    lines += [f"the model {finding}" for finding in block["findings"]]
+    lines += [block["estimand"], block["signature"]]
     money = block.get("cost", {}).get("money")
     lines += columns_in_words(money) if money else ()
     return f"{task}: {'; '.join(estimates)}, {documents}; {block['stopped_because']}." + "".join(

@@ -7,13 +7,15 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from ..content import PlaceContent, RankingContent
+from ..content import FailureContent, PlaceContent, RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
 from ..shown import (
     decimals_for,
     difference_texts,
     exact_percent,
+    item_text,
+    plural,
     rounded,
     visible_name,
     whole_percent,
@@ -319,6 +321,27 @@ def _open_contenders(
 def _in_brackets(chance: float | None) -> str:
     """Return a chance in brackets, if it is known."""
     return "" if chance is None else f" ({whole_percent(chance)}%)"
+
+
+def failures_in_words(failures: Sequence[FailureContent], repeated: bool) -> str:
+    """Say what a model failed on: documents, or, of repeats, answers and their documents.
+
+    Examples
+    --------
+    >>> failures_in_words([{"doc_id": ("gsm", 3), "reason": "HTTP 400"}], False)
+    'failed on 1 document; it counts as not seen, not as 0. The first: gsm: 3: HTTP 400'
+    """
+    doc_ids, first = [failure["doc_id"] for failure in failures], failures[0]
+    what = plural(len(doc_ids), "document")
+    if repeated:
+        pairs = {tuple(doc_id[:2]) for doc_id in doc_ids if isinstance(doc_id, tuple | list)}
+        # Of one task the first answer to a document has its bare name, and further ones the task's.
+        alone = {doc_id for doc_id in doc_ids if not isinstance(doc_id, tuple | list)}
+        n_documents = len(pairs) + len(alone - {document for _, document in pairs})
+        what = f"{plural(len(doc_ids), 'answer')} to {plural(n_documents, 'document')}"
+    count = "it counts" if len(doc_ids) == 1 else "they count"
+    which = f"{item_text(first['doc_id'])}: {first['reason']}"
+    return f"failed on {what}; {count} as not seen, not as 0. The first: {which}"
 
 
 def _places_of_newcomers(places: Mapping[str, PlaceContent]) -> str:

@@ -38,6 +38,7 @@ from ..shown import (
     difference_texts,
     exact_percent,
     is_named,
+    item_text,
     plural,
     visible,
     visible_line,
@@ -434,7 +435,7 @@ def documents(
     answers_of = _answers_of(run, expected, docs, limit)
     return [
         {
-            "id": visible(tables.item_text(doc)),
+            "id": visible(item_text(doc)),
             "s": round(spread[doc], 4),
             "w": round(100.0 * weight[doc], 3),
             # What the page has of a document is let go once it is written.
@@ -699,6 +700,7 @@ def environment() -> jinja2.Environment:
     environment.filters["difference"] = difference_texts
     environment.filters["whole_percent"] = whole_percent
     environment.filters["capitalized"] = lambda text: text[:1].upper() + text[1:]
-    for name in ("item_text", "percent", "plain"):
+    environment.filters["item_text"] = item_text
+    for name in ("percent", "plain"):
         environment.filters[name] = getattr(tables, name)
     return environment

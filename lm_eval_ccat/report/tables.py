@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..content import OpenPairContent, RankingContent
 from ..ranker.columns import ModelCells, model_cells
 from ..ranker.headline import number_format, order_parts
 from ..ranker.verdicts import ALL_PAIRS
-from ..shown import plural
 from .chart import Axis, between
 
 #: Largest number of models in the order at the head of the page.
@@ -286,35 +284,6 @@ def plain(value: object) -> str:
         return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 300 else text[:297] + "..."
-
-
-def item_text(item: object) -> str:
-    """Format an item for readers.
-
-    Examples
-    --------
-    >>> item_text(3), item_text(("gsm", 3)), item_text(["gsm", 3])
-    ('3', 'gsm: 3', 'gsm: 3')
-    """
-    return ": ".join(map(str, item)) if isinstance(item, tuple | list) else str(item)
-
-
-def failures_in_words(doc_ids: Iterable[Any], repeated: bool) -> str:
-    """Count what a model failed on: documents, or, of repeats, answers and their documents.
-
-    Examples
-    --------
-    >>> failures_in_words([3, 4], False), failures_in_words([3, ("gsm", 3, 2)], True)
-    ('2 documents', '2 answers to 1 document')
-    """
-    doc_ids = list(doc_ids)
-    if not repeated:
-        return plural(len(doc_ids), "document")
-    pairs = {tuple(doc_id[:2]) for doc_id in doc_ids if isinstance(doc_id, tuple | list)}
-    # Of one task the first answer to a document has its bare name, and further ones the task's.
-    alone = {doc_id for doc_id in doc_ids if not isinstance(doc_id, tuple | list)}
-    n_documents = len(pairs) + len(alone - {document for _, document in pairs})
-    return f"{plural(len(doc_ids), 'answer')} to {plural(n_documents, 'document')}"
 
 
 def script_json(value: object) -> str:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from ..content import ModelContent, RankingContent
 from ..live.spec import without_unset
 from ..metrics.scale import Scale
-from ..ranker.headline import number_format
+from ..ranker.headline import failures_in_words, number_format
 from ..runs.directory import banks_at
 from ..shown import exact_percent, first_of, plural
 from ..upkeep.words import facts_of, in_one_line
 from .stored_run import StoredRun
-from .tables import count_pairs, failures_in_words, item_text
+from .tables import count_pairs
 
 #: What holds of estimates from drawn items alone.
 WHATEVER_THE_BANK = "true however wrong the bank is"
@@ -71,14 +71,8 @@ def _remarks_on_model(
     if row.get("set_aside"):
         yield Remark("Set aside", f"{name} was set aside: {row['set_aside']}")
     elif failed := row.get("failed"):
-        first, doc_ids = failed[0], [failure["doc_id"] for failure in failed]
-        repeated = "answers_of_benchmark" in content
-        yield Remark(
-            "Failed",
-            f"{name} failed on {failures_in_words(doc_ids, repeated)}; "
-            f"{'it counts' if len(failed) == 1 else 'they count'} as not seen, not as 0. "
-            f"The first: {item_text(first['doc_id'])}: {first['reason']}",
-        )
+        failures = failures_in_words(failed, "answers_of_benchmark" in content)
+        yield Remark("Failed", f"{name} {failures}")
     # A warning of the run says it already, with what to do.
     is_said = f" answers of {name} are empty" in "\n".join(content.get("warnings", ()))
     if row.get("empty_outputs") and not is_said:

@@ -17,6 +17,7 @@ from worlds.server import trouble
 
 from lm_eval_ccat import adaptive_evaluate
 from lm_eval_ccat.errors import UsageError
+from lm_eval_ccat.harness.estimates import in_words
 from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.complete import complete
 from lm_eval_ccat.live.failures import Signs
@@ -87,6 +88,23 @@ def test_a_model_whose_key_is_set_right_is_asked_without_retry(bench, server, cc
     server.mood = None
     ccat("rank", config, "--resume", code=(0, 3))
     assert content_of(config)["models"]["m05"]["n_items"] >= 10
+
+
+@pytest.mark.long
+def test_an_adaptive_run_says_what_failed_and_what_the_bank_does_not_know(bench, server):
+    server.mood = trouble("status", 400, when=lambda number, before: number % 5 == 0)
+    named = {"model": "m05", "base_url": server.url, "tokenizer_backend": "none"}
+    results = adaptive_evaluate(
+        "local-completions", named, [TASK], include_path=str(bench.folder / "tasks"), max_items=20
+    )
+    block = results["adaptive"][TASK]
+    refused = {line[2].rstrip(".").split()[-1] for line in server.log if line[3] == "status 400"}
+    failed = {str(failure["doc_id"]) for failure in block["failed"]}
+    # What was refused behind the last answer that counts is no part of the result.
+    assert 1 < len(failed) <= len(refused) and failed <= refused
+    assert f"the model failed on {len(failed)} documents; they count" in in_words(block, TASK)
+    far = {**block, "findings": ["may score better than every model of the bank"]}
+    assert "the model may score better than every model" in in_words(far, TASK)
 
 
 @pytest.mark.long
