@@ -307,7 +307,7 @@ def test_one_task_without_its_model_of_several_ends_with_4_and_says_how_to_go_on
     """Answers lie in a cache alone: where results are written, there are none of it."""
     block = {"items": 0, "items_total": 9, "estimand": "", "signature": "", "confidence": 0.95}
     blocks = {
-        task: {**block, "set_aside": why, "stopped_because": str(why)}
+        task: {**block, "set_aside": why, "stopped_because": str(why), "failed": [], "findings": []}
         for task, why in zip(("choices", "sums"), set_aside)
     }
     monkeypatch.setattr(adaptive, "adaptively", lambda *_, **__: nullcontext(blocks))
