@@ -154,11 +154,12 @@ class Accounts:
             (3, 0, len(contents.tasks)), dtype=int
         )
         self._n = np.zeros(0, dtype=int)
-        # `_next_units`: units of the item of a task that must fit the budget, where the cell, of a
-        # model and a task, is not `_outdated`.
+        # `_next_units`, by model and task: units that an item must not exceed to fit the budget,
+        # the mean or the least of the items available. Cells in `_outdated` are to be computed
+        # anew.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
         self._outdated: set[tuple[int, int]] = set()
-        # Units in flight, by model, where the model is not among those whose flights have changed.
+        # Units in flight, by model; those of `_changed_flights` are to be computed anew.
         self.prices, self._units_in_flight = np.zeros((2, 0))
         self._changed_flights: set[int] = set()
         self._active = np.zeros(0, dtype=bool)
@@ -307,13 +308,14 @@ class Accounts:
         return float(self.prices[models] @ (cap - self.n[models])) * self._kept_units
 
     def items_affordable(self, warmup: int, n_payers: int) -> int:
-        """Return how many items each of `n_payers` models can get if the others get the warm-up."""
-        # The cheapest models with the smallest items can get most, and a horizon must not be too
+        """Return how many items `n_payers` models can get at most if all others get the warm-up."""
+        # The payers are the cheapest models, and the items the smallest: a horizon must not be too
         # short.
         prices, units = np.sort(self.prices), np.sort(self.units[self.contents.kept_items]).cumsum()
         warmup_units = float(units[min(warmup, len(units)) - 1]) if warmup else 0.0
         left = self.budget * (1.0 + SLACK) - float(prices[n_payers:].sum()) * warmup_units
         price = float(prices[:n_payers].sum())
+        # Free models can get all items.
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 
     def affordable(self, left: float) -> Mask:
@@ -334,6 +336,7 @@ class Accounts:
         """Return the items that a model may be asked: available and within `left`; (n_items,)."""
         if math.isinf(left):
             return account.available
+        # Each single item has to fit; else (below) the mean price of a task's items has to.
         if not self.affords_mean:
             price = self.price(account)
             if self._units_are_alike and price * float(self.units[0]) <= left:

@@ -152,9 +152,10 @@ class Standing:
     def look(self) -> None:
         """Take a look: the current belief decides turns until the next look."""
         belief, looks = self.belief(), self.looks.with_models(len(self.accounts))
-        # A pair may get more items than its limit: scores may be told that nobody asked for. Beyond
-        # the horizon no boundary holds, so it is raised to the limit in force, or generously.
-        # A model by itself may have more items than any pair: only then are pairs gone through.
+        # A pair may get more items than its limit, if scores are told that nobody asked for. No
+        # boundary holds beyond the horizon, so the horizon is raised: to the limit in force,
+        # without one to ten times the items. First look at models, which have at least the items of
+        # a pair.
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := most_items(belief)) > end:
                 looks = looks.with_horizon(max(self.horizon or 10 * longest, longest + 1), end)
@@ -166,7 +167,7 @@ class Standing:
     def raise_horizon(self) -> None:
         """Let the looks to come be those of the horizon of the limits in force, if it is later.
 
-        It gets what the looks so far have left of the level.
+        The later horizon spends the part of the level that the looks so far have left.
         """
         if self.horizon is not None and self.looks.last is not None:
             self.looks = self.looks.with_horizon(self.horizon, most_items(self.looks.last))
@@ -198,7 +199,7 @@ class Standing:
         one.
         """
         belief = replace(self.belief(question, score), references=None)
-        # Looks so far have spent part of their level on the ranked score, not on this one.
+        # The looks so far were at the ranked score or question. Another one has all of its level.
         looks, min_difference = self.looks.before_first_look, self.test.min_difference
         if score is not None:
             looks, min_difference = Looks() if looks.horizons else looks, 0.0

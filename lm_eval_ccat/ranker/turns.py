@@ -20,13 +20,15 @@ from .verdicts import Verdicts
 #: its turn. The worth falls with the square of the number of items, so 4 lets a fast model run
 #: ahead to twice the items that it would get in turn.
 _PATIENCE = 4.0
-#: A look is taken after as many answers as models may be asked, at most ten, because a pair counts
-#: the items that both of its models have, and no sooner than these may decide one. With more models
-#: than `FEW` it is after as many as a fifth of them: it takes as long as there are pairs, a quarter
-#: of a million with 500 models.
+#: Up to `FEW` models, a look is taken once every model that may be asked has got one more item, or
+#: after ten answers if they are more, because a pair counts the items that both of its models have;
+#: and no sooner than further items may decide a pair (`Verdicts.items_to_wait`). With more models
+#: it is taken after as many answers as a fifth of them: it takes time for every pair, a quarter of
+#: a million with 500 models.
 FEW, SHARE_PER_LOOK = 50, 5
-#: Models of a pair go ahead if so many more items decide it, as a part of those that it has: where
-#: farther ones do, other pairs lose more than these gain (`benchmarks/allocation.py`).
+#: Models of a pair go ahead if at most half as many items as it has decide it (about). If pairs
+#: that need more went ahead, other pairs would lose more than these gain
+#: (`benchmarks/allocation.py`).
 _SOON = 0.5
 #: Items of a single task that every model answers before models are compared, by default.
 WARMUP = 10
@@ -66,7 +68,7 @@ class Candidates(NamedTuple):
         return self.tasks is not None
 
     def turn(self, index: int) -> Turn:
-        """Return one of them as a turn."""
+        """Return the turn of the candidate at a position."""
         return Turn(self.models[index], None if self.tasks is None else self.tasks[index])
 
 
@@ -109,9 +111,9 @@ class Turns:
     def answer_came(self) -> None:
         """Take a look if one is due now that an answer has come in or has failed.
 
-        None is due in the warm-up. After it one is due every so many answers, so that turns are
-        decided on an older one, and after the last answer of all. When a look is taken depends only
-        on what was asked and told, not on who reads a result.
+        No look is due in the warm-up. Afterwards a look is due after `_answers_per_look` answers,
+        and after the last answer of all; until then turns are decided by the look before. When a
+        look is taken depends only on what was asked and told, not on who reads a result.
         """
         standing, few = self.standing, len(self.accounts) <= FEW
         self._answers += 1
@@ -208,10 +210,10 @@ class Turns:
     def turn_of(self, account: Account) -> Turn | None:
         """Return the turn of one model, which asks for itself, if it may get an item now.
 
-        It waits for no other: it takes its whole warm-up at once, and goes on while others are
-        still warming up, for whom the budget reserves their warm-up. Only if the budget is too
-        small for all does it leave the turn to a model whose next item is worth much more for its
-        price.
+        The model waits for no other: it takes its whole warm-up at once, and goes on while others
+        are still warming up. The budget keeps the price of their warm-up for them. Only if the
+        budget does not take all models to the cap does it leave its turn to a model whose next item
+        is worth `_PATIENCE` times as much for its price.
         """
         accounts, number = self.accounts, account.number
         if self.stopped is not None or account.dropped is not None:
@@ -232,7 +234,7 @@ class Turns:
         return None if self._gives_way(account, ahead, left) else Turn(number)
 
     def _left_after(self, ahead: Mask) -> float:
-        """Return the budget that is left once the warm-up ahead is paid, as far as it can be."""
+        """Return the budget that is left after the warm-up items ahead, of which it pays what it can."""
         accounts, left = self.accounts, self.accounts.left()
         # Task by task, as turns are given: where the budget ends, the first tasks have theirs.
         for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
@@ -243,9 +245,9 @@ class Turns:
         return left
 
     def _gives_way(self, account: Account, ahead: Mask, left: float) -> bool:
-        """Return whether a model leaves its turn to one whose next item is worth much more.
+        """Return whether a model leaves its turn to another, whose next item is worth much more.
 
-        It does not while what is left takes all models to the cap, nor if its own items are free.
+        No if the budget left takes all models to the cap, or if the model's own items are free.
         """
         warming = np.flatnonzero(ahead.any(axis=1)).tolist()
         models = sorted({*self.candidates().models, *warming, account.number})
@@ -266,12 +268,12 @@ class Turns:
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
         """Return the next turn of one of `models` (default all); None if there is none for them.
 
-        There is none, either, if the best of these is worth less than `least_share` of the best of
-        all: the item then waits for a model that is busy.
+        None, too, if the best item of these models is worth less than `least_share` of the best
+        item of all candidates: it is better to wait for a model that is busy.
         """
         candidates = self.candidates()
-        # Positions among the candidates of those that may be asked now. All of hundreds of models
-        # are not gone through one by one, which would take as long as all else here.
+        # Positions, among the candidates, of `models`. Without `models` all are askable: to go
+        # through hundreds one by one would take as long as all else here.
         askable: Sequence[int] = range(len(candidates.models))
         if models is not None:
             askable = [
@@ -287,7 +289,7 @@ class Turns:
         prices = self.accounts.prices[candidates.models].tolist()
         if 0.0 in prices:
             askable_free = [position for position in askable if prices[position] == 0.0]
-            # The item waits for a free model that is busy.
+            # A free model is busy: wait for it.
             if least_share and not askable_free:
                 return None
             askable = askable_free or askable
@@ -306,15 +308,15 @@ class Turns:
     ) -> Floats:
         """Return what the next item of each model is worth where some are free; see `_worth`.
 
-        For its price, a free item is worth more than any other, however informative these are: of
-        models that may be asked, those count alone that are free, if any is.
+        For its price, a free item is worth infinitely more than any other. So if free models may be
+        asked, free models alone compete, and the others get 0.
         """
-        # Positions of models that compete.
+        # Positions of the models that compete.
         rivals = askable
         if prices[askable[0]] == 0.0:
             rivals = [position for position, price in enumerate(prices) if price == 0.0]
         worth = np.zeros(len(prices))
-        # Among free models alone the price decides nothing, so that any one will do.
+        # Free models get the price 1: among them alone, the price decides nothing.
         worth[rivals] = self._worth(
             [models[position] for position in rivals],
             [prices[position] or 1.0 for position in rivals],
@@ -324,11 +326,12 @@ class Turns:
     def _worth(self, models: Sequence[int], prices: Sequence[float]) -> Floats:
         """Return how much the next item of each model is worth for its price; only ratios count.
 
-        Models take turns unless the method says otherwise: a pair knows the items that both of its
-        models have, so whoever gives more of them to one model spends them on none of its pairs.
-        Where the budget does not take all to the cap, models of a pair that the stopping rule wants
-        and a few more items decide go ahead: to the end, pairs take as many answers in any order,
-        but a budget that ends before decides more of them.
+        The method may say what it is (`Policy.priorities`). Otherwise it is ``1 / (n + 1)^2`` after
+        n items, so that models take turns: a pair counts the items that both of its models have, so
+        more items of one of them alone serve none of its pairs. If the budget does not take all
+        models to the cap, the models of a pair that the stopping rule wants decided, and that a few
+        more items decide, count `_PATIENCE` times as much: a budget that ends early then decides
+        more pairs.
         """
         outcome = self.standing.score.only_outcome
         if outcome is not None:
@@ -345,9 +348,9 @@ class Turns:
         return np.asarray(worth)
 
     def _soon_decided(self) -> Mask:
-        """Return the models of a pair that the rule wants and a few more items decide.
+        """Return which models are in a pair that the rule wants decided and a few more items decide.
 
-        Cached by the verdicts, which change with a look and with the models that take part.
+        Shape (n_models,). Cached until the verdicts change, by a look or as models come or leave.
         """
         accounts, verdicts = self.accounts, self.standing.verdicts
         if self._soon is not None and self._soon[0] is verdicts:

@@ -20,7 +20,7 @@ import numpy as np
 from ...metrics.scale import Floats
 from ..belief import Indices, PairEvidence
 
-#: Number of items from which pairs are decided: a variance from fewer is unreliable.
+#: Number of items from which pairs are decided: a variance of fewer is unreliable.
 FEWEST_ITEMS = 10
 #: Largest share of the capital to stake.
 LARGEST_STAKE = 0.7
@@ -32,7 +32,10 @@ N_NULLS = 401
 
 
 class Bets:
-    """Capital of bets that series of values in [0, 1] have larger means than some nulls.
+    """Capital of bets that the means of series of values in [0, 1] are larger than some nulls.
+
+    The capital begins at 1. An item multiplies it by ``1 + stake (value - fair)``, ``fair`` being
+    the mean of the values left if the null is the mean of all.
 
     Parameters
     ----------
@@ -64,6 +67,7 @@ class Bets:
         series, values = series[present], values[present]
         k, before = self.count[series], self.total[series]
         left = self.size - k
+        # If a null is the mean of all, the values left have the sum null x size - total.
         fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
         guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
         spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
@@ -72,7 +76,7 @@ class Bets:
         # A bet on a mean above the null is only placed while the values so far speak for one.
         stake = np.where(before >= self.nulls * k, stake, 0.0)
         growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
-        # A negative fair price: no values left can bring the mean down to the null.
+        # If the fair price is below 0, no values left can bring the mean down to the null.
         growth = np.where(fair < -1e-9, np.inf, growth)
         self.log_capital[:, series] += growth
         self.spread[series] += (values - guess) ** 2
@@ -129,7 +133,9 @@ class _ScoredItem(NamedTuple):
 
 
 class Betting:
-    """Bets that models are better than one another, and above or below known means.
+    """Bets that models differ from one another, and from known means.
+
+    Each pair, and each model beside a mean, is bet on from both sides.
 
     Parameters
     ----------
@@ -165,7 +171,10 @@ class Betting:
         self._bets.learn(model, score, rivals, rival_scores)
 
     def _nulls(self, grid: Sequence[float] | Floats) -> tuple[Floats, Floats]:
-        """Return the differences and the means to refute: those that verdicts need, and a grid."""
+        """Return the nulls, on [-1, 1] for differences and on [0, 1] for means, ascending.
+
+        They are those that verdicts need, and the values of a `grid` on [-1, 1].
+        """
         differences = np.array([-self.min_difference, 0.0, self.min_difference])
         means = [*(self.known[:, None] + differences).ravel(), *(0.5 + 0.5 * np.asarray(grid))]
         return np.union1d(differences, grid), np.unique(means)
@@ -173,6 +182,7 @@ class Betting:
     def evidence(self) -> BettingEvidence:
         """Return the evidence so far, on models and known means."""
         bets, known, min_difference = self._bets, self.known, self.min_difference
+        # Two models are close if each is better than the other less `min_difference`.
         better, close = bets.exceeding(0.0), bets.exceeding(-min_difference)
         kinds = [better, better.T, np.minimum(close, close.T)]
         if len(known):
@@ -226,7 +236,7 @@ class _BetsOnModels:
     def __init__(self, n_models: int, size: float, gaps: Floats, means: Floats) -> None:
         self.n_models, self.gaps, self.means = n_models, gaps, means
         self.pairs = Bets(n_models**2, size, 0.5 + 0.5 * gaps)
-        # What exceeds a null from below is bet on as its complement.
+        # That a score is below a null is a bet that 1 - score is above 1 - null.
         self.above, self.below = (
             Bets(n_models, size, means),
             Bets(n_models, size, 1.0 - means[::-1]),
@@ -243,12 +253,12 @@ class _BetsOnModels:
             )
 
     def exceeding(self, gap: float) -> Floats:
-        """Return the evidence that each row exceeds each column by more than one of the gaps."""
+        """Return the evidence that each row exceeds each column by more than `gap`, of `gaps`."""
         null = int(np.searchsorted(self.gaps, gap))
         return np.asarray(self.pairs.largest[null].reshape(self.n_models, self.n_models))
 
     def beyond(self, means: Floats) -> BeyondMeans:
-        """Return the evidence that each model is above, and below, some of the nulls' means."""
+        """Return the evidence that each model is above, and below, some means of `means`."""
         above = self.above.largest[np.searchsorted(self.means, means)].T
         below = self.below.largest[::-1][np.searchsorted(self.means, means)].T
         return BeyondMeans(above, below)
@@ -276,7 +286,7 @@ class BettingEvidence:
 
     @property
     def _columns(self) -> Indices:
-        """The columns of `evidence` that belong to these models, and to known means."""
+        """The columns of `evidence` of these models, then those of all known means."""
         rows, columns = self.evidence.better.shape
         return np.array([*self.models, *range(rows, columns)])
 
@@ -289,7 +299,9 @@ class BettingEvidence:
         return PairEvidence(*(np.where(without, np.nan, kind) for kind in chosen_pairs))
 
     def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """Return the outermost differences that the bets refute; NaN without bets.
+        """Return the largest difference that bets refute below, and the smallest above.
+
+        NaN on known models that no bets are against.
 
         Parameters
         ----------
@@ -321,6 +333,9 @@ class BettingEvidence:
 
 
 def _last_refuted(log_capital: Floats, nulls: Floats, level: Floats) -> Floats:
-    """Return the last null that is refuted with all before it; the first if none is."""
+    """Return, of ascending or descending nulls, the last up to which all are refuted.
+
+    The first null if none is refuted. Shape of `level`; nulls are the first axis of `log_capital`.
+    """
     refuted = np.logical_and.accumulate(log_capital >= np.log(2.0 / level), axis=0)
     return np.asarray(nulls[np.maximum(refuted.sum(axis=0) - 1, 0)])

@@ -15,17 +15,17 @@ _MOST_WAITING = 64
 def correction_variances(
     pair_variance: Floats, pair_items: Floats, n: Indices, n_scored_items: int
 ) -> Floats:
-    """Return what the correction of a model's mean for the items that it has not had errs by.
+    """Return the variance that a model's mean has because other models stand for it on some items.
 
-    The others' mean ``sum w y_i`` stands for the model's score ``y`` on these items, so it is of
-    the models that have had them: each has the weight ``w`` of how many items more it has had. The
-    correction has the variance of ``y - sum w y_i`` on an item, times
+    On items that a model has not had, the mean ``sum w y_i`` of those that have had them stands for
+    its score ``y``. The weight ``w`` of each is in proportion to how many items more it has had.
+    The correction has the variance of ``y - sum w y_i`` on an item, times
     ``1 / n - 1 / n_scored_items``, with
 
         Var(y - sum w y_i) = sum w Var(y - y_i) - sum w_i w_j Var(y_i - y_j) / 2.
 
-    Models differ in this: one that is much like another that goes on tells little of how a third
-    departs from both.
+    It is a variance of each model by itself: how well the others stand for one says nothing of how
+    well they stand for another.
 
     Parameters
     ----------
@@ -39,7 +39,8 @@ def correction_variances(
     Returns
     -------
     ndarray of shape (n_models,)
-        At most 1, which it is for a model that is compared with none.
+        At most 1, which it is for a model that lacks items and has fewer than two in common with
+        any other.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def correction_variances(
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
     from_each = (weight * of_pair).sum(axis=1)
     among_others = ((weight @ of_pair) * weight).sum(axis=1)
-    # Variances on other items than the model's may leave next to nothing by chance.
+    # The two sums are of different items: by chance the second could take nearly all of the first.
     departure = from_each - 0.5 * np.minimum(among_others, from_each)
     variance = departure * (1.0 / np.maximum(n, 1) - 1.0 / max(n_scored_items, 1))
     alone = ~compared.any(axis=1) & (n < n_scored_items)
@@ -162,8 +163,8 @@ class Effects:
     def means(self) -> Floats:
         """Return the estimated mean of each model over the items that some model has; (n_models,).
 
-        A model without items gets the mean of the others. Groups of models without a common item
-        cannot be compared: each gets the same mean.
+        A model without items gets the mean of the others. Groups of models that have no item in
+        common cannot be compared: the models of each group get the same mean on average.
         """
         if self._means is None:
             self._add_waiting()
@@ -177,9 +178,11 @@ class Effects:
         return self._means
 
     def expected(self, model: int) -> Floats:
-        """Return a model's score on every item, or the sum of the effects if there is none."""
+        """Return a model's score on every item, or its effect plus the item's if it has none."""
         estimate = self.means()
         effect = estimate - estimate.mean()
+        # An item's effect is the mean of its scores less the models' effects; without scores,
+        # usual.
         present = np.isfinite(self.scores)
         count = present.sum(axis=0)
         sums = np.where(present, self.scores - effect[:, None], 0.0).sum(axis=0)

@@ -1,8 +1,9 @@
-"""Repeats after a first pass of single answers: of the method "default", or raised from 1.
+"""Repeats after a first pass of single answers: with the method "default", or if raised from 1.
 
-Until a model has answered every item once, items are chosen and drawn as of single answers, and a
-bank supports the estimates. Then nothing is left that it could tell of these items but their noise,
-and that the repeats tell: the passes to come are those of the method "sample".
+In the first pass, until a model has answered every item once, another policy chooses items and
+estimates models as for single answers, with the help of a bank. After it a bank has no more to tell
+of these items: what is unknown is the noise of answers, which repeats show. The passes to come are
+those of the method "sample".
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from .passes import RepeatsPolicy
 class FirstPassPolicy(Policy):
     """A first pass by another policy, then even passes.
 
-    Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A pair of models that have both been
-    through the first pass is compared by all of their answers, any other pair with the errors of
-    the first pass. A model that has been through it has the mean of all its answers in both.
+    Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A pair of models that are both past
+    the first pass is judged by all of their answers, any other pair by the errors that the first
+    policy states. A model past the first pass has the mean of all its answers in either kind of
+    pair.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ class FirstPassPolicy(Policy):
         self.passes.add_model()
 
     def catch_up(self, model: int, scores: Mapping[int, float], failed: Iterable[int]) -> None:
-        """Take in what the first pass had of a model before passes were to follow it."""
+        """Tell the passes the scores and failures of a model from before repeats were raised."""
         for item, score in scores.items():
             self.passes.told(model, item, score)
         for item in failed:
@@ -94,7 +96,7 @@ class FirstPassPolicy(Policy):
             name: np.where(complete, getattr(by_answers, name), getattr(first, name))
             for name in ("variance", "df", "n")
         }
-        # In passes `zero_loss` is what one more answer that is off by noise loses: no 0 counts.
+        # In passes `zero_loss` is what one more event of noise loses: no zeros are counted.
         for name in ("zero_count", "rare_loss"):
             if (single_answers := getattr(first, name)) is not None:
                 parts[name] = np.where(complete, 0.0, single_answers)

@@ -79,10 +79,10 @@ class Slope(NamedTuple):
 
 
 def ease_of(bank: ItemBank) -> Floats | None:
-    """Return a usual model's expected score on each item, less the mean over the items kept.
+    """Return how easy each item is: a usual model's expected score less its mean over kept items.
 
-    None if the bank does not tell. An item that fewer than two models have answered counts as an
-    average one of the items that a model has answered.
+    Shape (n_items,), from the bank's parameter ``ease``, else from the answers that it keeps; None
+    if it has neither. An item that fewer than two models have answered counts as average.
     """
     ease = bank.parameters.get(EASE)
     if ease is None:
@@ -102,7 +102,8 @@ def ease_of(bank: ItemBank) -> Floats | None:
 def slope_of(scores: Floats, ease: Floats) -> Slope:
     """Learn the slope of scores on ease, which is the same for all models.
 
-    Each model has a mean of its own. With too few items the slope is that before any draw.
+    Each model has a mean of its own. With fewer than `_FEWEST_ITEMS` items the slope is that before
+    any draw.
 
     Parameters
     ----------
@@ -123,6 +124,7 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     present = np.isfinite(scores)
     n = present.sum(axis=1, keepdims=True)
     n_scored_items = int(present.any(axis=0).sum())
+    # Ease and scores about each model's own mean; 0 where a score is missing.
     x, y = (
         np.where(
             present,
@@ -136,7 +138,8 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
         return Slope()
     plain = along / squares
     residual = np.where(present, y - plain * x, 0.0)
-    # Scores of several models on one item do not count as several items.
+    # Residuals of several models on one item may be alike. The larger of two variances counts: with
+    # one residual for each item, and with one for each score.
     by_item = float(((x * residual).sum(axis=0) ** 2).sum()) / squares
     by_score = float((residual * residual).sum()) / max(float(n.sum()), 1.0)
     per_square = max(by_item, by_score) * n_scored_items / (n_scored_items - 2.0)
@@ -172,9 +175,9 @@ class SamplePolicy(Policy):
     min_difference : float, optional
         On [0, 1]: what betting has to refute for two models to be equivalent. The ranker's own.
     sampled : bool, optional
-        Whether an answer is one draw, and the benchmark's question about expected scores. One
-        answer an item does not tell the noise within items from the variance between them, so
-        neither gets a finite-population correction.
+        Whether an answer is one draw, and the question about expected scores. Single answers do not
+        tell noise within items from variance between them, so that no variance gets a
+        finite-population correction.
 
     Raises
     ------
@@ -217,8 +220,8 @@ class SamplePolicy(Policy):
 
     def _forget(self) -> None:
         n_models = len(self.effects.counts)
-        # Figures of pairs if the items are the whole benchmark (True), or a sample of a population
-        # (False), and the models whose figures have changed since.
+        # Figures of pairs, with the finite-population correction (True) and without (False), and
+        # the models whose figures have changed since these were computed.
         self._pair_figures = {
             finite: PairFigures(*np.zeros((2, n_models, n_models))) for finite in (True, False)
         }
@@ -257,7 +260,8 @@ class SamplePolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        # Items that are all known leave an error about a population, and about expected scores.
+        # Only if the question is about these items and answers are not sampled, nothing is left to
+        # err about once all items are answered.
         finite = question == BENCHMARK and not self._sampled
         pairs, models = self._figures_of_pairs(finite), self._figures_of_models(finite)
         variance, n = np.minimum(pairs.variance, 1.0), pairs.items.copy()
@@ -312,10 +316,10 @@ class SamplePolicy(Policy):
     def _means_and_variances(self, finite: bool) -> ModelFigures:
         """Return least-squares means, and their variances as in two-phase sampling.
 
-        The first phase draws the items that some model has, the second those of them that each
-        model has. The other models correct its mean for the rest, with errors of their own.
-        `finite` says whether the first phase draws from the benchmark's items, of which none is
-        left in the end, or from a population.
+        The first phase draws the items that some model has: from the benchmark's items, of which
+        none is left in the end, if `finite`, else from a population. The second phase draws, from
+        these, the items that one model has. The scores of other models stand for its scores on the
+        others, with errors of their own (`correction_variances`).
         """
         of_item, single = self.pairs.item_variances, self.pairs.single
         n, n_scored_items = self.effects.counts, self.effects.n_scored_items
@@ -329,6 +333,7 @@ class SamplePolicy(Policy):
         of_pair, items = self._figures_of_pairs(finite=False)
         second_phase = correction_variances(of_pair, items, n, n_scored_items)
         variance = np.maximum(first_phase, 0.0) + second_phase
+        # The regression estimator of the module's docstring.
         if self._ease is not None:
             slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
             mean_ease = float(self._ease @ drawn) / max(n_scored_items, 1)
@@ -359,7 +364,7 @@ class SamplePolicy(Policy):
         inside = min(max(mean, edge), 1.0 - edge)
 
         def interval(confidence: float) -> tuple[float, float]:
-            # Bets need values in the order drawn; what came beyond a gap has to wait.
+            # Bets need values in the order drawn: a score waits until all items before it are done.
             drawn = self.sequence.order[: self.pairs.progress[model]]
             values = self.pairs.scores[model, drawn]
             return betting_interval(values, len(self.sequence.order), 1.0 - confidence)

@@ -1,4 +1,4 @@
-"""Pairs of models on the items that both have had, as a prefix of one shared random sequence.
+"""Pairs of models on the items that both have had: a prefix of one shared random sequence.
 
 Items are drawn without replacement. After ``n`` of ``N`` draws with mean ``m``,
 ``(m - mean) n N / (N - n)`` is a martingale in ``n`` whatever the scores are, whose variance is
@@ -20,18 +20,19 @@ from ...metrics.scale import Floats
 from ..belief import Indices
 from .bets import Betting
 
-#: Part of an item, with the largest difference so far, that is added to the variance: models that
-#: differ on one item in fifty show no variance before the first of these.
+#: Part of an item that is imagined: the square of the largest difference so far, times this, is
+#: added to a sum of squares. Models that differ on one item in fifty show no variance before the
+#: first of these.
 IMAGINED_ITEMS = 0.5
 #: Scores may crowd an end of the scale if their mean is within so many standard deviations of it.
 CROWDED_WITHIN = 4.0
 
 
 def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
-    """Return by how much few items are lost: differences in the mean, each weighed by its size.
+    """Return the size of a rare loss: the mean size of differences, each weighed by its size.
 
     Where most differences are small, the few large ones may all be still to come. Half an item with
-    a difference of the whole scale is imagined; many usual differences outweigh it.
+    a difference of the whole scale, 1, is imagined: ``(sum d^2 + 1/2) / (sum |d| + 1/2)``.
 
     Parameters
     ----------
@@ -49,10 +50,11 @@ def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
 def imagined_square(
     largest: Floats, plausible: Floats | float, divisor: Floats | float = 1.0
 ) -> Floats:
-    """Return what is imagined in addition to a sum of squared differences: part of an item's.
+    """Return what is added to a sum of squared differences: that of half an imagined item.
 
-    Models that have not differed so far may do so on the next item: by the largest difference so
-    far, which is the whole scale before the first, or as two unrelated models usually do.
+    Models that have not differed so far may do so on the next item. Its squared difference is the
+    larger of two: that of the largest difference so far (before the first, of the whole scale), and
+    `plausible`.
 
     Parameters
     ----------
@@ -151,17 +153,18 @@ class Sums:
         squares = self.square[series] - self.total[series] ** 2 / divisor
         imagined = imagined_square(self.largest[series], plausible)
         of_item = (np.maximum(squares, 0.0) + imagined) / np.maximum(n - 1.0, 1.0)
+        # The finite-population correction.
         unseen = np.maximum(1.0 - n / self.size, 0.0) if finite else np.ones_like(n)
         of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_item * unseen / divisor)
         return SeriesVariances(of_mean, of_item)
 
 
 def seed_of_draws(bank: ItemBank, seed: int) -> int:
-    """Return the seed by which a bank's items are drawn: that of the ranking for a blank bank.
+    """Return the seed by which a bank's items are drawn: for a blank bank, the ranking's.
 
-    A bank that grew has another one with each answer, as one seed would draw the same items for
-    every ranking: the others would never get an answer, and scores observed on just the items drawn
-    could not tell whether these are easy.
+    A bank of `sample` that keeps the answers of earlier rankings has another seed after each
+    answer. By one seed every ranking would draw the same items: the others would never get an
+    answer, and scores on just these items could not tell whether they are easy.
     """
     n_answers = sum(len(observation.items) for observation in bank.observations)
     # Beyond the seeds that a ranking states.
@@ -186,11 +189,15 @@ class SharedSequence:
         self.order: Indices = items[np.argsort(rank)]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
-        # Number of items at the beginning that some model was asked.
+        # How many items at the beginning keep their places, because some model was asked them.
         self.fixed = 0
 
     def fix(self, item: int, start: int = 0) -> None:
-        """Make `item` the next of the sequence, unless it is fixed or among the `start` first."""
+        """Fix `item` as the next of the sequence; it changes places with the item that is there.
+
+        Nothing changes if its place is fixed already or among the first `start`, which models are
+        past.
+        """
         position, end = int(self.position[item]), max(self.fixed, start)
         if position < end:
             return
@@ -200,7 +207,7 @@ class SharedSequence:
         self.fixed = end + 1
 
     def probability(self, item: int) -> float:
-        """Return the probability of drawing `item` among those not drawn before."""
+        """Return the probability that a draw took `item`: one over the items left before it."""
         return 1.0 / (len(self.order) - int(self.position[item]))
 
 
@@ -214,9 +221,9 @@ class ZeroLosses(NamedTuple):
 class Pairs:
     """Sums over the items of every pair, updated item by item.
 
-    A pair has seen the longest beginning of the sequence that both models are done with, by a score
-    or a failure. What it has seen then does not depend on which answer came first, and the bounds
-    hold under any rule that allocates items to models.
+    A pair counts the items of the longest beginning of the sequence that both models are done with,
+    by a score or a failure. Which items these are does not depend on which answer came first, and
+    the bounds hold under any rule that allocates items to models.
 
     Parameters
     ----------
@@ -284,6 +291,7 @@ class Pairs:
         position = int(self.progress[model])
         while position < len(order) and done[item := int(order[position])]:
             self.progress[model] = position + 1
+            # The item counts for the pairs with all models that are past it.
             score, own_series = self.scores[model, item], np.array([model])
             if np.isnan(self.first_score[model]):
                 self.first_score[model] = score
@@ -327,7 +335,7 @@ class Pairs:
         return self._item_variances
 
     def zero_losses(self, models: Indices) -> ZeroLosses:
-        """Return what a score of 0 in place of a usual one loses, and how many were lost so far.
+        """Return what a score of 0 in place of a usual one loses, and how many such losses came.
 
         Parameters
         ----------

@@ -51,7 +51,7 @@ class Passes(SharedSequence):
         self.extend(repeats)
 
     def extend(self, repeats: int) -> None:
-        """Add the passes that are missing up to `repeats` in all."""
+        """Add passes until there are `repeats` in all."""
         orders = [self.order]
         for number in range(len(self.order) // self._pass_length, repeats):
             # The first pass has the order of a ranking of single answers.
@@ -69,8 +69,8 @@ class Passes(SharedSequence):
 class RepeatedPairs(Pairs):
     """Pairs of models on the slots that both are done with, as a prefix of the passes.
 
-    A slot on which one of the two failed counts for neither; the numbers of answers of an item may
-    then differ between pairs.
+    A slot on which one of two models failed does not count for the pair. An item may thus have
+    fewer answers in one pair than in another.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class RepeatedPairs(Pairs):
         """
         n_models, answers = len(self.scores), self.scores[:, slot]
         earlier = self.earlier_answers(slot)
-        # Of the item's earlier answers those count that both models have, as when they came.
+        # Of the item's earlier answers only those count that both models have.
         common = np.isfinite(earlier[beside]) & np.isfinite(earlier[model])
         count = common.sum(axis=1).astype(np.float64)
         divisor = np.maximum(count, 1.0)
@@ -211,7 +211,8 @@ class RepeatsPolicy(Policy):
             for figure in (figures.variance, figures.df, figures.answers, figures.event)
         )
         alone, items = variance.diagonal(), self.effects.counts
-        # The mean of a model that lacks items is corrected by the others', as of single answers.
+        # The diagonal has the variance of a mean over all items that some model has: `alone` is
+        # that over the model's own, and the scores of other models stand for the others.
         pairs = sums.figures(population=True).variance.reshape(n_models, n_models)
         pair_items = sums.items.reshape(n_models, n_models)
         n_scored_items = self.effects.n_scored_items
@@ -220,10 +221,11 @@ class RepeatsPolicy(Policy):
         np.fill_diagonal(variance, alone * share + correction)
         # No scores on [0, 1] have a larger variance; before two items nothing is known.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
-        # What the mean difference loses by one more answer that is off as single answers are.
+        # What a mean of n answers loses by one more event of noise.
         zero_loss = event / np.maximum(n, 1.0)
         mean = self.effects.means()
-        # The variances say already how many of the benchmark's items were asked.
+        # No number of items ends the errors: answers stay noisy. The variances have the correction
+        # for the benchmark's items.
         return Belief(mean, variance, df, n, math.inf, question, pair_zero_loss=zero_loss)
 
     def describe(self, model: int) -> Description:
@@ -235,7 +237,7 @@ class RepeatsPolicy(Policy):
         inside = min(max(mean, edge), 1.0 - edge)
         # The model by itself is one of the series.
         series, sums = model * (len(belief.location) + 1), self.pairs.repeat_sums
-        # Before, it is the variance between items that would be taken for noise.
+        # From fewer repeats, the variance between items would be taken for noise.
         n_repeats = sums.answers[series] - sums.items[series]
         noise = float(noise_of_series[series]) if n_repeats >= REPEATS_THAT_TELL else None
         error = math.sqrt(variance) / (inside * (1.0 - inside))

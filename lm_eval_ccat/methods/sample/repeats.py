@@ -12,11 +12,12 @@ item i and ``f = k / N``,
 
 with ``s2`` the variance over items of the differences of item means, ``SS`` the squares of answers
 about their item's mean (both models), and ``d`` the paired differences of single answers: ``u2`` is
-the square of one event of noise, 1 for scores of 0 and 1. The within part ``sigma2`` begins at
-``s1``, as if all of the variance were noise, so the first pass gets almost no finite-population
-correction; it falls as repeats show how much of ``s2`` is noise. Student's degrees of freedom are
-``6 + 4 SS / u2`` for the within part and ``k - 1`` for the one between items, mixed as
-Satterthwaite does while ``k < N``. About items like these, ``v = s2 / k`` with ``k - 1``.
+the square of one event of noise, 1 for scores of 0 and 1. The variance within items, ``sigma2``,
+begins at ``s1``, as if all of the variance were noise, so the first pass gets almost no
+finite-population correction. It falls as repeats show that less of ``s2`` is noise. Student's
+degrees of freedom are ``6 + 4 SS / u2`` for the within part and ``k - 1`` for the one between
+items, mixed as Satterthwaite does while ``k < N``. About items like these, ``v = s2 / k`` with ``k
+- 1``.
 
 `passes` has the order of the slots. benchmarks/repeats.py measures how often equal models are
 called different, and what is decided.
@@ -157,6 +158,7 @@ class RepeatSums:
         self.single_fourth[series] += d**4
         away = (first - mean_of_first) ** 2 + (second - mean_of_second) ** 2
         self.within[series] += np.where(again, away * count / size, 0.0)
+        # `s1` needs s2 as it is before an item of the series gets a second answer.
         in_first_pass = series[self.answers[series] == self.items[series]]
         self.between_at_first[in_first_pass] = self._between(in_first_pass)
 
@@ -167,7 +169,7 @@ class RepeatSums:
         return np.asarray(np.maximum(squares, 0.0) / np.maximum(k - 1.0, 1.0))
 
     def figures(self, *, population: bool = False) -> RepeatFigures:
-        """Return what is known of every series; for `population`, about items like these."""
+        """Return the module's figures of every series; for `population`, about items like these."""
         series = np.arange(len(self.items))
         k, squares = np.maximum(self.items, 1.0), self.single_square
         f, again = np.minimum(self.items / self.n_items, 1.0), self.answers - self.items
@@ -197,11 +199,11 @@ class PassAt(NamedTuple):
 
 
 def pass_at(right: Floats, answers: Floats, k: int) -> float:
-    """Estimate the chance that one of `k` answers to an item is right, over items, without bias.
+    """Estimate the chance that at least one of `k` answers to an item is right; mean over items.
 
     Of ``n`` answers with ``c`` right ones, a share ``C(n - c, k) / C(n, k)`` of all choices of `k`
-    has none (M. Chen and others, "Evaluating Large Language Models Trained on Code",
-    arXiv:2107.03374).
+    has no right one, which makes the estimate unbiased (M. Chen and others, "Evaluating Large
+    Language Models Trained on Code", arXiv:2107.03374).
 
     Parameters
     ----------
