@@ -154,9 +154,8 @@ class Accounts:
             (3, 0, len(contents.tasks)), dtype=int
         )
         self._n = np.zeros(0, dtype=int)
-        # `_next_units`, by model and task: units that an item must not exceed to fit the budget,
-        # the mean or the least of the items available. Cells in `_outdated` are to be computed
-        # anew.
+        # `_next_units`, by model and task: units whose price must fit the budget, the mean or the
+        # least of the items available. Cells in `_outdated` are to be computed anew.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
         self._outdated: set[tuple[int, int]] = set()
         # Units in flight, by model; those of `_changed_flights` are to be computed anew.
@@ -304,7 +303,7 @@ class Accounts:
         return self.price(account) * (self._kept_units if task is None else self._task_units[task])
 
     def price_to_cap(self, models: Sequence[int], cap: int) -> float:
-        """Return what so many items of each of some models cost beyond those that they have."""
+        """Return what it costs to give each of some models the items that it lacks up to `cap`."""
         return float(self.prices[models] @ (cap - self.n[models])) * self._kept_units
 
     def items_affordable(self, warmup: int, n_payers: int) -> int:

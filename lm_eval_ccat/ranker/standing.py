@@ -154,8 +154,7 @@ class Standing:
         belief, looks = self.belief(), self.looks.with_models(len(self.accounts))
         # A pair may get more items than its limit, if scores are told that nobody asked for. No
         # boundary holds beyond the horizon, so the horizon is raised: to the limit in force,
-        # without one to ten times the items. First look at models, which have at least the items of
-        # a pair.
+        # without one to ten times the items. Pairs are counted only if a model has more than that.
         if looks.horizons and belief.n.max(initial=0.0) > (end := looks.horizons[-1]):
             if (longest := most_items(belief)) > end:
                 looks = looks.with_horizon(max(self.horizon or 10 * longest, longest + 1), end)

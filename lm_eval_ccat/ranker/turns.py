@@ -234,7 +234,7 @@ class Turns:
         return None if self._gives_way(account, ahead, left) else Turn(number)
 
     def _left_after(self, ahead: Mask) -> float:
-        """Return the budget that is left after the warm-up items ahead, of which it pays what it can."""
+        """Return the budget left after the warm-up items to come, as far as it pays these."""
         accounts, left = self.accounts, self.accounts.left()
         # Task by task, as turns are given: where the budget ends, the first tasks have theirs.
         for task, model in np.argwhere(ahead.T).tolist() if math.isfinite(left) else ():
@@ -348,9 +348,9 @@ class Turns:
         return np.asarray(worth)
 
     def _soon_decided(self) -> Mask:
-        """Return which models are in a pair that the rule wants decided and a few more items decide.
+        """Return the models of pairs that the rule wants decided and a few more items decide.
 
-        Shape (n_models,). Cached until the verdicts change, by a look or as models come or leave.
+        A mask of shape (n_models,). Cached until the verdicts change, by a look or as models come or leave.
         """
         accounts, verdicts = self.accounts, self.standing.verdicts
         if self._soon is not None and self._soon[0] is verdicts:
