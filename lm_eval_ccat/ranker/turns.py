@@ -350,7 +350,8 @@ class Turns:
     def _soon_decided(self) -> Mask:
         """Return the models of pairs that the rule wants decided and a few more items decide.
 
-        A mask of shape (n_models,). Cached until the verdicts change, by a look or as models come or leave.
+        A mask of shape (n_models,). Cached until the verdicts change, by a look or as models come
+        or leave.
         """
         accounts, verdicts = self.accounts, self.standing.verdicts
         if self._soon is not None and self._soon[0] is verdicts:
