@@ -77,8 +77,15 @@ def forecast(
         _require_possible(plan, gap)
     spec = plan.spec
     # A run without a bank is forecast with the public bank that fits, to show what it would save.
-    plan_with_bank = plan if spec.bank else with_public_bank(plan)
-    power_by_way = powers(plan_with_bank or plan)
+    public = None if spec.bank else with_public_bank(plan)
+    power_by_way = powers(public or plan)
+    power_of_bank = power_by_way.get("bank")
+    # The user knows the run's own bank, and not which public one it would be.
+    if public is not None:
+        power_by_way = {
+            f"bank {public.spec.bank}" if way == "bank" else way: power
+            for way, power in power_by_way.items()
+        }
     models = {
         entry.name: _model_forecast(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
@@ -94,16 +101,16 @@ def forecast(
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
-        **prospects(plan, _with_public_bank_named(power_by_way, plan, plan_with_bank), gap),
+        **prospects(plan, power_by_way, gap),
         "least_items": _least_items(plan) * len(models),
         "most_items": totals.most_items,
         "least_cost": totals.least_cost,
         "most_cost": totals.most_cost,
         "rehearsal": _rehearsal(
             plan,
-            plan_with_bank,
+            public or plan,
             [model["most_items"] for model in model_contents],
-            power_by_way.get("bank"),
+            power_of_bank,
             on_progress,
         ),
         "overspend_at_most": totals.overspend,
@@ -114,20 +121,9 @@ def forecast(
     }
 
 
-def _with_public_bank_named(
-    power_by_way: Mapping[str, Power], plan: Plan, plan_with_bank: Plan | None
-) -> dict[str, Power]:
-    """Return what items show by way, where the way of a public bank says which bank it is."""
-    # The user knows the run's own bank.
-    if plan_with_bank is None or plan.spec.bank:
-        return dict(power_by_way)
-    names = {"bank": f"bank {plan_with_bank.spec.bank}"}
-    return {names.get(way, way): power for way, power in power_by_way.items()}
-
-
 def _rehearsal(
     plan: Plan,
-    plan_with_bank: Plan | None,
+    plan_with_bank: Plan,
     most_items: Sequence[int],
     power_of_bank: Power | None,
     on_progress: Callable[[int, int], None] | None,
@@ -138,8 +134,8 @@ def _rehearsal(
     ----------
     plan : Plan
         What is rehearsed.
-    plan_with_bank : Plan or None
-        A plan of the same tasks whose banks know such models.
+    plan_with_bank : Plan
+        A plan of the same tasks whose banks know such models; of blank banks nothing is played.
     most_items : sequence of int
         Most items of each model.
     power_of_bank : Power, optional
@@ -148,7 +144,7 @@ def _rehearsal(
         See `rehearse`.
     """
     # A bank has one score of each item, and does not say how repeats vary.
-    if plan_with_bank is None or plan.most_repeats > 1:
+    if plan.most_repeats > 1:
         return None
     newcomers = Newcomers.if_possible(
         {
