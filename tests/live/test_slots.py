@@ -186,8 +186,9 @@ def test_scores_above_a_cap_are_refused_once_all_models_that_are_left_have_their
         n_told_by_model={"b": 0, **told},
         answers=answers,
     )
+    outcome = SimpleNamespace(task="t", scale=SimpleNamespace(cap=100.0))
     checking = sender(
-        book=book, _capped=[("t", "ter", 100.0)], channels=dict.fromkeys("ab"),
+        book=book, _capped=[("ter", outcome)], channels=dict.fromkeys("ab"),
         line=SimpleNamespace(warmup=5),
     )  # fmt: skip
     with pytest.raises(ScaleError) if refused else nullcontext():
