@@ -132,7 +132,7 @@ def place(
     """
     board = board if isinstance(board, Board) else Board(board)
     _require_weights(board)
-    if isinstance(source, Mapping) or Path(source).suffix in (".yaml", ".yml"):
+    if isinstance(source, Mapping) or Path(source).suffix in YAML:
         return _ask(board, source, name, observer)
     existing(source, "configuration, run directory or logs")
     add_from = _add_run if Path(source, JOURNAL).is_file() else _add_logs
