@@ -21,7 +21,7 @@ import tarfile
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -276,19 +276,31 @@ def _score_of(results: Path, request: LogRequest) -> float | None:
     try:
         tasks = json.loads(results.read_text(encoding="utf-8"))["results"]
         scores = [
-            next(
-                float(value)
-                for key, value in figures.items()
-                if isinstance(value, (int, float)) and not isinstance(value, bool)
-                and "_stderr" not in key and (request.metric in (None, key.partition(",")[0]))
-            )
+            _figure_of(figures, request.metric)
             for task, figures in tasks.items()
             if any(fnmatchcase(task, pattern) for pattern in request.tasks)
-        ]  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
+        ]
+    # A results file of another form, or without a figure, tells nothing.
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     mean = float(np.mean(scores)) if scores else float("nan")
     return mean if np.isfinite(mean) else None
+
+
+def _figure_of(figures: Mapping[str, Any], metric: str | None) -> float:
+    """Return the first figure of a task's results that is of the metric, or of any if it is None.
+
+    Raises
+    ------
+    LookupError
+        There is none.
+    """
+    for key, value in figures.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        is_meant = "_stderr" not in key and metric in (None, key.partition(",")[0])
+        if is_number and is_meant:
+            return float(value)
+    raise LookupError(f"no figure of {metric}")
 
 
 # -- archives -------------------------------------------------------------------------------------

@@ -104,15 +104,15 @@ def names_by_configuration(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> lis
     for (model, key, _), texts in values_on_task.items():
         if len(texts) > 1:
             values.setdefault((model, key), set()).update(texts)
-    return [
-        model
-        + "".join(
+    names = []
+    for (model, _), configuration, writing in zip(runs, configurations, writings):
+        differing = [
             _named_value(key, value, values[model, key])
             for key, value in {**configuration, **writing}.items()
             if len(values.get((model, key), ())) > 1
-        )
-        for (model, _), configuration, writing in zip(runs, configurations, writings)
-    ]
+        ]
+        names.append("".join([model, *differing]))
+    return names
 
 
 def _named_value(key: str, value: str, values: Collection[str]) -> str:

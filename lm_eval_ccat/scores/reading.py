@@ -143,7 +143,7 @@ class Query:
             known=self._known(metric),
         )
         if self.beside is not None:
-            return source.beside(self.beside)
+            return source.scale_beside(self.beside)
         scale, notes = self._read_scale(source)
         notes = [*notes, *self._direction_notes(source)]
         if self.guesses(metric, scale, stated_scale):
@@ -302,7 +302,7 @@ class _Source:
         )
         return Scale(cap=cap), [note] if over else []
 
-    def beside(self, peer: OwnScale) -> tuple[Scale, list[str]]:
+    def scale_beside(self, peer: OwnScale) -> tuple[Scale, list[str]]:
         """Return the scale of a peer, on which the scores are to be read, too.
 
         A warning comes with it if the source does not state a scale of its own.

@@ -153,11 +153,14 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
     # Repeats differ in their seed by intention.
     if repeats:
         varied.discard("seed")
-    labels = [
-        (run.model, ",".join(f"{key}={json.dumps(value, sort_keys=True)}"
-                             for key, value in sorted(run.generation.items()) if key in varied))
-        for run in runs
-    ]  # fmt: skip
+    labels = []
+    for run in runs:
+        differing = [
+            f"{key}={json.dumps(value, sort_keys=True)}"
+            for key, value in sorted(run.generation.items())
+            if key in varied
+        ]
+        labels.append((run.model, ",".join(differing)))
     return _with_repeat_numbers(labels, runs) if repeats else labels
 
 
