@@ -12,11 +12,11 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from ..errors import RunError
 from ..files import sync_file, writing
@@ -126,7 +126,7 @@ class BoardRow:
     made_by: str = ""
     confidence: float | None = None
     shares: dict[str, float] = field(default_factory=dict)
-    asked: dict[str, list[Any]] = field(default_factory=dict)
+    asked: dict[str, list[int | str]] = field(default_factory=dict)
     reserve: list[int] | None = None
     in_journal: str = ""
 
@@ -180,53 +180,31 @@ class BoardRow:
         return row
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
+#: Numbers of values in fields that hold a list of so many.
+_LENGTHS = {"reserve": 2, "sample": 3}
+#: The types of the fields of a row and of a task score, by name.
+_TYPES = {BoardRow: get_type_hints(BoardRow), TaskScore: get_type_hints(TaskScore)}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON may stand in a field of this type, where counts are not negative."""
+    parts = get_args(kind)
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(entry, parts[0]) for entry in value)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(_fits(entry, parts[1]) for entry in value.values())
+    # A union; JSON has an object for a task score.
+    if parts:
+        return any(_fits(value, part) for part in parts)
+    if kind is TaskScore:
+        return isinstance(value, dict)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
     # JSON of Python has NaN and infinity, which would pass every comparison.
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:
-    """Whether a value is a whole number from 0 on."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_text(value: Any) -> bool:
-    """Whether a value is a text."""
-    return isinstance(value, str)
-
-
-def _or_none(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return a test that takes null, too, beside what `is_sound` takes."""
-    return lambda value: value is None or is_sound(value)
-
-
-def _list_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return a test for lists all of whose values `is_sound` takes."""
-    return lambda values: isinstance(values, list) and all(map(is_sound, values))
-
-
-def _object_of(is_sound: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return a test for objects all of whose values `is_sound` takes."""
-    return lambda values: isinstance(values, dict) and all(map(is_sound, values.values()))
-
-
-#: Whether a value may stand in a field of a row or of its task scores, by the field's name.
-_SOUND_VALUE: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys("score low high".split(), _is_number),
-    **dict.fromkeys("items documents repeats".split(), _is_count),
-    **dict.fromkeys(
-        "model kind date signature made_by in_journal metric evidence sha256".split(), _is_text
-    ),
-    **dict.fromkeys("version bank".split(), _or_none(_is_text)),
-    "tasks": _object_of(lambda value: isinstance(value, dict)),
-    "configuration": _object_of(_is_text),
-    "confidence": _or_none(_is_number),
-    "shares": _object_of(_is_number),
-    "asked": _object_of(_list_of(lambda doc_id: _is_count(doc_id) or _is_text(doc_id))),
-    "reserve": _or_none(lambda value: _list_of(_is_count)(value) and len(value) == 2),
-    "sample": _or_none(lambda value: _list_of(_is_number)(value) and len(value) == 3),
-}
+    if kind is float:
+        is_number = isinstance(value, int | float)
+        return is_number and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, kind)
 
 
 def _fields(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,11 +213,15 @@ def _fields(kind: type[BoardRow] | type[TaskScore], values: Mapping[str, Any]) -
     Raises
     ------
     ValueError
-        A value is not of its field's kind; the message names the field.
+        A value is not of its field's type; the message names the field.
     """
-    fields = {name: value for name, value in values.items() if name in kind.__dataclass_fields__}
+    types = _TYPES[kind]
+    fields = {name: value for name, value in values.items() if name in types}
     for name, value in fields.items():
-        if not _SOUND_VALUE[name](value):
+        is_sound = _fits(value, types[name])
+        if is_sound and name in _LENGTHS and value is not None:
+            is_sound = len(value) == _LENGTHS[name]
+        if not is_sound:
             raise ValueError(f"{name} is {short(repr(value), 40)}")
     return fields
 
