@@ -18,10 +18,11 @@ from ..metrics.scale import Floats
 
 @lru_cache(maxsize=16)
 def still_true(n_models: int, with_references: bool) -> Floats:
-    """Return the most hypotheses that can be true together once 0, 1, .. others are rejected.
+    """Return how many hypotheses can be true together, at most, once 0, 1, .. are rejected.
 
-    These are the factors of Shaffer's step-down rule. A model can equal at most one of several
-    known values, so a board of thousands costs a family no more than one further model would.
+    A hypothesis says that two models are equal. The numbers are the factors of Shaffer's step-down
+    rule. A model can equal at most one of several known values, so a board of thousands costs a
+    family no more than one further model would.
 
     Examples
     --------
@@ -38,6 +39,7 @@ def still_true(n_models: int, with_references: bool) -> Floats:
             if with_references:
                 sets[k] |= sets[k - j] << (j * (j + 1) // 2)
     numbers = np.flatnonzero([bit == "1" for bit in bin(sets[-1])[:1:-1]])
+    # Of the numbers that can be true, the largest that is not more than those not yet rejected.
     left = np.arange(int(numbers[-1]), 0, -1)
     return np.asarray(numbers[np.searchsorted(numbers, left, side="right") - 1], dtype=np.float64)
 
@@ -55,7 +57,7 @@ def _true_at_most(belief: Belief, n: int) -> Floats:
 
 
 def family_size(belief: Belief) -> float:
-    """Return how many pairs can be equal at once at most, by which a level for all is divided."""
+    """Return how many pairs can be equal at once at most: the divisor of a level for all pairs."""
     n_models, references = len(belief.location), belief.references
     distinct = 0
     # To equal one of several references of the same exact score is one hypothesis.

@@ -96,14 +96,15 @@ def leads(
 
 
 def leads_of_next(content: RankingContent) -> dict[str, Lead]:
-    """Return by how much each model leads the next one in the order; not the last."""
+    """Return by how much each model but the last leads the next one in the order."""
     return {pair[0]: lead for pair, lead in leads(content, {*pairwise(content["order"])}).items()}
 
 
 def number_format(content: RankingContent) -> Callable[[float], str]:
     """Return a function that formats values with decimals to match the median standard error.
 
-    They show two digits of it. It is that of the models asked; where none was, of all.
+    The decimals show two digits of the median over the models that were asked items; if none was,
+    over all models.
     """
     models = content["models"].values()
     # A known model was asked nothing. Its error, next to none, would need decimals that no estimate
@@ -161,7 +162,7 @@ def headline(content: RankingContent) -> str:
 def _effort(content: RankingContent) -> str:
     """Say how many answers, and dollars or tokens, a ranking took, each out of what full runs take.
 
-    More are asked than used where some were in flight at the deciding answer.
+    It asked more answers than it used if some were in flight at the deciding answer.
     """
     tested = [block for block in content["models"].values() if not block.get("known")]
     size = content.get("answers_of_benchmark", content["items_of_benchmark"])
@@ -181,7 +182,7 @@ def _effort(content: RankingContent) -> str:
 
 
 def share_saved(content: RankingContent) -> float | None:
-    """Return the share of all models' repeats that were not asked; None where none are.
+    """Return the share of all answers that were not asked, 0 to 1; None without repeats.
 
     Examples
     --------
@@ -287,7 +288,7 @@ def _equivalent_contenders(content: RankingContent, contenders: Sequence[str], l
 
 
 def _better_of_two(content: RankingContent, no_difference: str, lead: str) -> str:
-    """Say which of two models is probably better, if either is."""
+    """Say which of two models is probably better, or that they cannot be told apart."""
     first, second = map(visible_name, content["order"])
     if no_difference:
         return f"{first} and {second} cannot be told apart: {no_difference}"

@@ -1,14 +1,14 @@
 """The running test of a bank's join: whether it says anything about the documents that are asked.
 
 A bank that was joined to the wrong items (another order of the documents, say) converges as well as
-a right one, and ranks noise. The test needs no hashes: by what the bank expects of models that
-are as able as these, items are easy or hard, and the scores seen must show it. Over the ``n``
-distinct items seen, ``r`` is the correlation of an item's expected score with its score, both as
-ranks among the items of one model, in the mean over the models that have the item.
-Fisher's ``z = atanh(r) sqrt(n - 3)`` has mean 0 for a bank that says nothing, and ``e = atanh(c p)
-sqrt(n - 3)`` for one that says what it claims: ``p`` is the correlation that its expectations and
-their noise promise, ``c`` allows for models unlike those that calibrated it. The bank is set aside
-once the scores are so much likelier without it,
+a right one, and ranks noise. The test needs no hashes: by what the bank expects of models that are
+as able as these, items are easy or hard, and the scores seen must show it. Over the ``n`` distinct
+items seen, ``r`` is the correlation of an item's expected score with its score, both as ranks among
+the items of one model, in the mean over the models that have the item. Fisher's ``z = atanh(r)
+sqrt(n - 3)`` has mean 0 for a bank that says nothing, and ``e = atanh(c p) sqrt(n - 3)`` for one
+that says what it claims: ``p`` is the correlation that its expectations and their noise promise,
+``c`` (`PROMISE`) allows for models unlike those that calibrated it. The bank is set aside once the
+scores are ``odds`` (`ODDS`) times likelier if it says nothing,
 
     e^2 / 2 - z e > log(odds),
 
@@ -85,8 +85,8 @@ class Join(NamedTuple):
     def unrelated(self, related: float) -> bool:
         """Whether full results say that the bank is of other documents.
 
-        Scores of an unusual model that go with what is expected, but less than promised, do not:
-        from the z `related` on.
+        They do not if z is at least `related`: the scores of an unusual model then go with what is
+        expected, though less than promised.
         """
         return self.evidence > math.log(ODDS) and self._z(self.correlation) < related
 
@@ -131,13 +131,14 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     )
     mu = shared_curves.expected(fit_abilities(shared_curves, scores))
     answers = known.sum(axis=0)
-    # Ranks among one model's items: ranks of all would tell which model had an item.
+    # Ranks are among one model's items. Ranks among all scores would show which model had an item.
     ease, ranks_of_ease, ranks_of_scores = (
         _by_item(values, known) for values in (mu, _ranks(mu, known), _ranks(scores, known))
     )
     if min(map(np.ptp, (ease, ranks_of_ease, ranks_of_scores))) < _NARROW:
         return Join(n, len(known), 0.0, 0.0)
     correlation = float(np.corrcoef(ranks_of_ease, ranks_of_scores)[0, 1])
+    # Noise of the mean over models makes the promised correlation smaller than 1.
     noise = np.where(known, shared_curves.noise * mu * (1.0 - mu), 0.0).sum(axis=0) / answers**2
     spread = float(ease.var())
     return Join(n, len(known), correlation, math.sqrt(spread / (spread + float(noise.mean()))))
@@ -218,7 +219,7 @@ def _ranks(values: Floats, known: Mask) -> Floats:
 
 
 def _by_item(values: Floats, known: Mask) -> Floats:
-    """Return the mean of each item beyond the levels of the models that have it."""
+    """Return, by item, the mean of values less their model's mean; shape (n_items,)."""
     level = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1)
     beyond = np.where(known, values - level[:, None], 0.0)
     return np.asarray(beyond.sum(axis=0) / known.sum(axis=0))
@@ -263,9 +264,9 @@ class _BankUnderTest:
 
 
 class JoinTests:
-    """Tests the banks of a ranking while it runs, and knows how it would have begun without them.
+    """Tests the banks of a ranking while it runs, and can begin the ranking again without them.
 
-    Banks of several methods cannot be mixed, so with one that proves wrong all leave.
+    Banks of several methods cannot be mixed: if one proves wrong, the ranking goes on without any.
 
     Parameters
     ----------
@@ -298,8 +299,8 @@ class JoinTests:
         if wrong:
             names, why = first_of(list(wrong), 3), next(iter(wrong.values()))
             if why.models > 1:
-                # Whoever holds the ranker goes on with it: it becomes the one that began without
-                # banks.
+                # The caller keeps its ranker, whose state becomes that of a ranker which began
+                # without banks.
                 vars(ranker).update(vars(self._begun_again(type(ranker))))
                 aside = f"is ranked without the bank of {names}, which says nothing about its"
                 ranker.join.findings.append(f"{aside} documents: {why}")
@@ -312,8 +313,8 @@ class JoinTests:
     def _begun_again(self, ranker: Callable[..., Any]) -> Any:
         """Return a ranker that began without banks and got the same calls.
 
-        What a wrong bank drew says nothing about the draws of a ranking without it: these items
-        count as chosen, and enter pairs where the common sequence reaches them.
+        Items that were drawn by a wrong bank are no draws of a ranking without it. They count as
+        chosen, and count for pairs once the new ranking's sequence reaches them.
         """
         fresh = ranker(**{**self._arguments, "bank": _blank(self._arguments["bank"])})
         for call, args, named in self._calls:

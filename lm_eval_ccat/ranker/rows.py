@@ -34,8 +34,8 @@ class Estimate:
         one item in ten has refused none of the first ten in a third of the cases. The lower end
         allows for it.
     end_shares : (float, float)
-        Shares of the error towards the lower and the upper end: a model beyond all that the banks
-        know errs to one side.
+        What the lower and the upper end have of the error, 0 to 1: a model beyond all that the
+        banks know errs to one side.
     possible : (float, float)
         The least and the largest mean that the answers so far allow, whatever the others score.
     looks : Looks
@@ -68,7 +68,7 @@ class Estimate:
         if self.method_interval is not None:
             low, high = self.method_interval(confidence)
         else:
-            # A model may get more items than any pair, for which alone the boundary is made.
+            # The boundary ends at the most items of a pair, and a model may have more.
             n = min((self.n, *self.looks.horizons))
             df, n_items = np.array([self.df]), np.array([n])
             low_error, high_error = (self.error * share for share in self.end_shares)
@@ -79,7 +79,7 @@ class Estimate:
                 else errors * self.looks.half_width(1.0 - confidence, df, n_items, self.n_items)
             )
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
-        # What failures may hide is added to what chance explains: neither knows of the other.
+        # The error says nothing of failures: what these may hide is added to the interval.
         low, high = low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)
         floor, ceiling = self.possible
         return max(floor, low), min(ceiling, high)
@@ -191,7 +191,7 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
 
 
 def _between_in_words(above: str | None, below: str | None) -> list[str]:
-    """Say which models are next above and below one, as far as any are decided to be."""
+    """Say between which models a model stands: the nearest that are decidedly better and worse."""
     if above and below:
         return [f"between {above} and {below}"]
     if above:

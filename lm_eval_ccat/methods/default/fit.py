@@ -360,7 +360,7 @@ def _require_sound(
     for name, values in parts.items():
         if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST:
             raise BankError(f"damaged item bank: {name} holds numbers that make no sense")
-    # A variance below 0 would pass for an item that is known better than exactly.
+    # With a variance below 0 an item would count as known better than exactly.
     smallest, largest = np.linalg.eigvalsh(covariance[:, entry_indices(size)])[:, [0, -1]].T
     bad = np.flatnonzero(smallest < -1e-6 * np.maximum(largest, 1e-12))
     if len(bad):

@@ -115,8 +115,9 @@ class Profile(NamedTuple):
     x, mean, prior : ndarray of shape (n_grid,)
         Abilities, mean expected scores over all items, log prior.
     log_likelihood : ndarray of shape (n_items, 3, n_grid)
-        That of a score of 1, and of 0, and the factor on the entropy of a score between 0 and 1,
-        which makes its deviance 0 where the expected score equals it.
+        Three parts: of a score of 1, of a score of 0, and a factor on the entropy of a score y
+        between 0 and 1. y times the first, 1 - y times the second and the entropy times the third
+        make the log likelihood of y (`of`), whose deviance is 0 where the expected score is y.
     """
 
     x: Floats
@@ -170,7 +171,11 @@ class Beyond:
         self._shifts = shifts
 
     def at(self, x: float) -> tuple[list[float], list[float], float, float]:
-        """Return values and slopes to multiply coefficients by, the shift, and its slope."""
+        """Return the linear predictor at an ability beyond the edge, in four parts.
+
+        Values and slopes of the basis, by which an item's coefficients are multiplied, then the
+        shift of all items, and its slope.
+        """
         steps = abs(x - self.edge) / STEP
         k = min(int(steps), len(self._shifts) - 2)
         tilt = self._shifts[k + 1] - self._shifts[k]
@@ -223,7 +228,11 @@ class FractionalItems:
         return 1 + int(self.loadings.shape[1])
 
     def prior_precision_at(self, x: float) -> float:
-        """Return ``-U'(x) / x`` for the log density ``U`` of a mixture of two normals."""
+        """Return the precision of the normal prior that is as steep at ability `x` as the true one.
+
+        The true prior is a mixture of two normals of mean 0: with its log density ``U`` it is
+        ``-U'(x) / x``, between the precisions of the two.
+        """
         narrow, wide = self.prior_sd, FAR_WIDTH * self.prior_sd
         a = log((1.0 - FAR_SHARE) / narrow) - 0.5 * (x / narrow) ** 2
         b = log(FAR_SHARE / wide) - 0.5 * (x / wide) ** 2
@@ -244,7 +253,7 @@ class FractionalItems:
     def curves(
         self, z: Sequence[float], rows: Floats, noise: Floats, out: Floats | None = None
     ) -> CurvesAt:
-        """Return the curves of some items at `z`.
+        """Return the curves of some items at `z`, with the equations of this module.
 
         Parameters
         ----------
@@ -319,6 +328,7 @@ class FractionalItems:
         low, high = self.edges
         x = np.linspace(low - self.spread, high + self.spread, _GRID)
         q = self.n_dimensions - 1
+        # Averaging a logistic curve over a normal factor of variance v flattens it by about this.
         shrink = 1.0 / np.sqrt(1.0 + np.pi / 8.0 * (self.loadings**2).sum(axis=1))
         mean, log_likelihood = np.empty(_GRID), np.empty((self.n_items, 3, _GRID))
         for point, ability in enumerate(x.tolist()):

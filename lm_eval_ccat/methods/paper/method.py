@@ -39,7 +39,7 @@ PRIOR = 4.0
 
 @dataclass(frozen=True)
 class Misfit:
-    """Factors on the variances that the test states.
+    """By what factors, at least 1, squared errors exceed the variances that the test states.
 
     Attributes
     ----------
@@ -80,7 +80,11 @@ class Misfit:
         return out
 
     def widened(self, error: Floats, n: Floats) -> tuple[Floats, Floats]:
-        """Return widened standard errors after `n` items, for models and for differences."""
+        """Return standard errors after `n` items, times the roots of the factors; (n_models,) each.
+
+        The first are those of estimates, the second what each model adds to differences. Between
+        the numbers of items that were measured, factors are interpolated.
+        """
         log_n = np.log(np.maximum(n, 1.0))
         of_single, of_pair = (
             np.interp(log_n, np.log(self.n), factors) for factors in (self.single, self.pair)
@@ -166,7 +170,9 @@ def measured(table: ScoreTable, rescale: str) -> dict[str, object] | None:
 
 
 def shrunk(factor: float, n_models: int) -> float:
-    """Return a factor that so many models showed, drawn towards 1; it narrows no error.
+    """Return a factor that so many models showed, drawn towards 1, and at least 1.
+
+    ``(n factor + PRIOR) / (n + PRIOR)``, so that no error becomes smaller than the test states.
 
     Examples
     --------
@@ -241,8 +247,8 @@ class PaperPolicy(Policy):
     looks : {"every", "one"}, optional
         With "one", errors are the paper's; otherwise they are widened by `Misfit`.
     sampled : bool, optional
-        Whether an answer is one draw. Errors contain the noise of answers in any case; if they are
-        draws, not even all items make a pair known in full.
+        Whether an answer is one draw. Errors contain the noise of answers whether it is or not, but
+        if it is, not even all items make a pair known in full.
     """
 
     warmup_ignores_limits = True
@@ -360,8 +366,9 @@ def stretched_curves(bank: ItemBank) -> Curves:
 def unstretched_curves(bank: ItemBank) -> Curves:
     """Return curves for scores as they are.
 
-    The bank's difficulties belong to mean scores stretched over all of [0, 1], so the easiest and
-    the hardest item are at +-6.9 logits whatever their mean scores were.
+    The bank's difficulties are logits of mean scores that were stretched over all of [0, 1]: the
+    hardest and the easiest item have the difficulties 6.9 and -6.9, whatever their means.
+    Stretching is undone by the means that the bank has kept (``mean_range``).
     """
     difficulty = bank.parameters["difficulty"]
     try:
