@@ -171,7 +171,7 @@ class Book:
         """
         if self.ended is not None:
             self._tell_to(self.ended.after)
-            # After a deadline answers count that wait for one which has not come.
+            # After a deadline, answers that wait for a missing one count, too.
             if self.ended.gaps:
                 for ask in list(self.asks):
                     if ask.state == ANSWERED:
@@ -213,7 +213,7 @@ class Book:
 
         Answers count in the order in which they were asked.
         """
-        # Once the run has ended, what waits never counts, and nothing is to come.
+        # Once the run has ended, an answer that waits never counts.
         if not self.waiting or not (unanswered := self.unanswered) or self.ended is not None:
             return ""
         return (
@@ -342,9 +342,9 @@ class Book:
         Its pair is then recorded as answered, or as failed.
         """
         pair = answer.pair
-        # First, so that the answer does not decide a pair that those before it bar.
+        # Bar pairs first, so that this answer decides no pair that earlier answers bar.
         self._bar()
-        # Before it is counted, since the Ranker raises for a value that is no score.
+        # Tell the Ranker before counting, since it raises for a value that is no score.
         match answer:
             case Tell():
                 self.ranker.tell(*pair, answer.score, cost=answer.cost)
@@ -369,7 +369,7 @@ class Book:
     def _bar(self) -> None:
         """Bar pairs from a decision if a server changed, or cut off answers at different rates."""
         pairs: set[tuple[str, str]] = set()
-        # Answers of two models stand under one name, so no pair with it means anything.
+        # If its server changed, a name stands for answers of two models: no pair with it counts.
         if SERVER not in self.accepted:
             tested = self.tally.answered
             pairs = {
@@ -378,7 +378,7 @@ class Book:
                 for other_model in tested
                 if model != other_model
             }
-        # Where one model is cut off more often, the limit is compared, not the models.
+        # If one model is cut off more often, a comparison is of token limits, not of models.
         if CUT_SHORT not in self.accepted:
             pairs = pairs.union(*map(self.tally.unlike_pairs, CUT_REASONS))
         if pairs != self._barred:
@@ -402,7 +402,7 @@ class Book:
         self.n_untold_by_model[ask.model] -= 1
 
     def _apply(self, record: Record) -> None:
-        # After a deadline the answers behind gaps count too, but only where the run is settled.
+        # After a deadline, answers behind missing ones count only once `settle` tells them.
         gaps = self.ended is not None and self.ended.gaps
         # An event took effect after so many answers: tell these first, as when it was written.
         if isinstance(record, Event) and not gaps:

@@ -93,7 +93,8 @@ def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differ
         allowed = joins or may_change.fullmatch(change.path)
         (changes if allowed else refused).append(f"{change.path}: {change.in_words}")
     arguments = _for_the_ranker(before.get("ranker"), after.get("ranker"))
-    # Even if only the time has changed: a new budget lets an ended ranking go on.
+    # The Ranker is told its budget even if only the time limit has changed, because a new budget
+    # lets an ended ranking go on.
     if any(change.path.startswith("config.budget") for change in changed) and new.ranker:
         arguments.setdefault("budget", _json_of_limit(new.ranker.get("budget")))
     return Differences(refused, changes, arguments)

@@ -33,8 +33,8 @@ from .differences import LEAVES, MODEL
 
 #: Ways in which an answer ends other than by the model's choice, in words.
 CUT_REASONS = {"length": "cut at the token limit", "content_filter": "withheld by a content filter"}
-#: Difference of such shares, absolute and in standard errors, from which two models are not
-#: comparable; and the fewest answers of each for this test.
+#: Two models are not comparable if their shares of answers cut for such a reason differ by this
+#: much, and by so many standard errors; with so many answers of each at least.
 UNLIKE, UNLIKE_ERRORS, FEWEST_ENDS = 0.2, 2.5, 8
 #: How refusals begin, in English.
 _REFUSAL = re.compile(
@@ -66,15 +66,15 @@ class Costs:
     largest: float = 0.0
 
     def add(self, amount: float) -> None:
-        """Add those of an answer."""
+        """Add the dollars or tokens of one answer."""
         self.answers, self.total = self.answers + 1, self.total + amount
         self.largest = max(self.largest, amount)
 
     def of_lost_attempt(self, column: str) -> float | None:
         """Return what to count for an attempt without an answer; None before the first answer.
 
-        Where it was presumably billed, the mean, which is counted as spent; where it may have been,
-        the largest.
+        It is the largest cost of an answer if nobody knows whether the attempt was billed (`column`
+        is `UNKNOWN`), else their mean.
         """
         if not self.answers:
             return None
@@ -127,11 +127,11 @@ class Tally:
     seconds : dict of model to float
         Seconds of all answers.
     answered, tokens, token_sources, empty_outputs, prior
-        Sums over the answers that the Ranker knows.
+        Sums over the answers that the Ranker was told.
     scores : dict of (task, outcome) to dict of model to ScoreRange
-        What the scores of these reach; "" names a task's only outcome.
+        Range of the scores of these answers; "" names a task's only outcome.
     outside : dict of model to int
-        Tokens of these that the server counts in its total alone.
+        Tokens of these answers that the server counts only in its total.
     served : dict of model to dict of Identity to int
         Answers by what the server reported, in order of first appearance.
     finished : dict of model to dict of reason to int
@@ -199,7 +199,10 @@ class Tally:
     _last: float | None = None
 
     def count(self, record: Record) -> None:
-        """Add one record to the sums; those of what the Ranker knows wait for `count_answer`."""
+        """Add one record to the sums, but not to those of answers that the Ranker was told.
+
+        `count_answer` adds to these when the Ranker is told.
+        """
         self._count_time(record)
         match record:
             case BeyondBank():
@@ -221,7 +224,7 @@ class Tally:
             case Restore(model=model):
                 self.set_aside.pop(model, None)
                 self.away.discard(model)
-            # What had arrived at the deadline hung on how fast servers are.
+            # Which answers had arrived at the deadline depended on how fast servers are.
             case End(gaps=True):
                 self.by_clock = "the run ended at a deadline"
             case Change():
@@ -233,14 +236,14 @@ class Tally:
         """Add the seconds since the record before, unless the run stood still or was over."""
         if record.time is None:
             return
-        # Between two sessions nothing runs, and to complete a run is no part of it.
+        # Between two sessions nothing runs, and completing a run does not count.
         idle = isinstance(record, Session | Warn | BeyondBank)
         if not idle and self._last is not None:
             self.elapsed += max(0.0, record.time - self._last)
         self._last = record.time
 
     def _count_paid(self, answer: Answered) -> None:
-        """Add what an answer took; one of an earlier run was paid and timed there."""
+        """Add an answer's cost, tokens and seconds; a `prior` one was paid for in another run."""
         model, tokens = answer.model, answer.tokens
         self._pay(answer, BILLED if tokens is None or tokens.billed else ASSUMED)
         answered = isinstance(answer, Tell) or bool(answer.responses)
@@ -264,9 +267,9 @@ class Tally:
         return {name for name, identities in self.served.items() if len(identities) > 1}
 
     def unlike_pairs(self, reason: str) -> set[tuple[str, str]]:
-        """Return the pairs of models whose answers end for a reason too unequally often.
+        """Return the pairs of models whose shares of answers that end for a reason differ too much.
 
-        Of n answers of a model k do.
+        See `UNLIKE`. Of a model's n answers, k end for the reason.
         """
         if not any(reason in ends for ends in self.finished.values()):
             return set()
@@ -276,7 +279,7 @@ class Tally:
             if self.answered[name] >= FEWEST_ENDS
         }
         shares = [k / n for k, n in counts.values()]
-        # This is so after nearly every answer, and saves the comparison of all pairs.
+        # After nearly every answer no pair differs so much: do not compare all pairs.
         if not shares or max(shares) - min(shares) < UNLIKE:
             return set()
         names, (k, n) = list(counts), np.array(list(counts.values()), dtype=float).T

@@ -19,7 +19,7 @@ from ..shown import Shown, ShownTable, exact_percent, some
 from .folds import mean_of_asked
 from .judging import Claim, Truth, bootstrap_intervals, kendall_tau, true_ties, z_scores
 
-#: If chance alone explains so few holding intervals more rarely than this, intervals fail.
+#: Intervals fail if, by chance alone, so few would hold in a smaller share of runs than this.
 _ACCIDENT = 0.01
 #: What a run claims of a model.
 _CLAIMED: tuple[Literal["estimate", "standard_error", "interval", "n_items"], ...] = (

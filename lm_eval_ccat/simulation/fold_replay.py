@@ -172,7 +172,7 @@ class FoldReplay:
         with ``spend="fixed"`` they are by seed and level.
         """
         methods, seeds = self.protocol.methods, range(len(self.fold.prices))
-        # One ranking is looked at several times, in place of one for each level.
+        # One ranking is judged at every level, in place of a ranking for each.
         if self.protocol.spend == "fixed":
             return [
                 replay
@@ -254,13 +254,13 @@ class FoldReplay:
             "looks": "one",
             "max_items": max(min(levels[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
         }
-        # At equal prices nobody is asked less for being dear.
+        # With equal prices no model is asked less because it is dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         judge = self._start_clock(method, seed)
         units = np.ones(len(self.column_of))
         ranker = self._ranker(method, seed, prices, units, level=None, options=options)
         rounds, n_rounds = self._rounds(ranker, prices, np.inf), 0
-        # One ranking is looked at on its way; a look changes nothing that is asked.
+        # One ranking is judged at every level on its way, which changes nothing that is asked.
         for level in levels:
             for _ in range(level - n_rounds):
                 next(rounds, None)
@@ -358,8 +358,8 @@ class FoldReplay:
             for model in self.fold.holdout:
                 for _, item in ranker.ask(1, model=model):
                     price = prices[model] * self.protocol.units[self.column_of[item]]
+                    # The item was asked, and the budget does not pay it.
                     if spent + price > budget * (1 + SLACK):
-                        # It was asked and is not paid.
                         ranker.release(model, item)
                         return
                     self._tell(ranker, [(model, item)])
@@ -368,7 +368,7 @@ class FoldReplay:
             yield
 
     def _judge_ranking(self, judge: Callable[..., Replay], ranker: Ranker, **fields: Any) -> Replay:
-        """Judge a ranking by the function of `_start_clock`; `fields` replace those it knows."""
+        """Judge a ranking by `judge` of `_start_clock`; `fields` are further ones of `Replay`."""
         ranking = ranker.result(parts=False)
         items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
         return judge(

@@ -161,7 +161,7 @@ class Benchmark:
         if len(self.tables) == 1:
             table = next(iter(self.tables.values()))
             return table.model_scores(unit=False) * (1 if table.scale.higher_is_better else -1)
-        # Scaled by the sizes of the tasks, so that a mean over items weighs tasks as they should.
+        # Scaled by the tasks' sizes, so that the mean over items is the weighted mean over tasks.
         weighted = self.scores.copy()
         for part in self.parts:
             weighted[:, part.items] *= part.share * len(self.items) / part.n_items
@@ -286,7 +286,7 @@ def _distinct(models: Sequence[str], *, size: int, folds: int, seed: int) -> lis
     sets: dict[frozenset[str], tuple[str, ...]] = {}
     partition = idle = 0
     n_sets = min(folds, comb(len(models), size))
-    # Drawing every set may take for ever, as partitions repeat what was drawn.
+    # Later partitions repeat sets: to wait for every last set could take for ever.
     while len(sets) < n_sets and idle < _PATIENCE:
         order = np.random.default_rng([seed, partition]).permutation(len(models))
         before = len(sets)
@@ -316,7 +316,7 @@ def _families(
         ranked, calibrating = tuple(held_out[:size]), _without(models, held_out)
         if len(held_out) >= size and len(calibrating) >= min_calibrating:
             sets.setdefault(frozenset(ranked), HoldOut(ranked, calibrating))
-        # Few families have few sets, which attempts alone would find out.
+        # Enough sets. Few families may have fewer, and then the attempts end the search.
         if len(sets) == folds:
             break
     if not sets:

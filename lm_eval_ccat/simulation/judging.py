@@ -38,8 +38,8 @@ _BLOCK_CELLS = 1 << 22
 def bootstrap_intervals(scores: Floats, resamples: int = 1000) -> tuple[Floats, Floats]:
     """Return the 95% percentile bootstrap interval of each model's mean over items.
 
-    A resample of N items with replacement is a multinomial count of each item, so one matrix
-    product gives all models' resampled means. Every model sees the same resamples.
+    To draw N items with replacement is to draw how often each item comes (a multinomial count), so
+    one matrix product gives the means of all models. Every model has the same resamples.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Replay:
     method, fold, seed, holdout
         Which run this is.
     items_per_model : float or None
-        What the fold's budget was computed from.
+        The level of spending: the budget is the price of so many items of each model.
     tau : float or None
         Kendall's tau-b with the true order; None where all true means are equal.
     items : int
@@ -358,7 +358,7 @@ def _pool(
 ) -> Figures:
     """Return the figures of a method's replays.
 
-    With those of the method ``paper``, if it ran, there is the difference of the mean taus, too.
+    If replays of the method ``paper`` are given, the difference of the mean taus is among them.
     """
     taus = _fold_means(replays)
     items = sum(replay.items for replay in replays)
@@ -468,8 +468,8 @@ def _standard_error(values: Sequence[float]) -> float | None:
 def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> float | None:
     """Return the items per model at which a method's mean tau reaches a value.
 
-    Tau is interpolated between levels in the logarithm of the items. Because of noise, one level
-    may reach the value and a higher one not; the level from which on tau stays above counts.
+    Tau is interpolated between levels in the logarithm of the items. Because of noise, a level may
+    reach the value and a higher level miss it. What counts is where tau reaches it for good.
 
     Parameters
     ----------
@@ -563,7 +563,7 @@ def _course(method: str, points: Sequence[Mapping[str, Any]], confidence: float)
     """
     steps, pairs, right = [], 0.0, 0.0
     for point in points:
-        # In no run do the true means differ.
+        # No tau: in every run the true means are equal.
         parts = ["no tau" if point["tau"] is None else f"tau {point['tau']:.3f}"]
         # Methods without intervals decide nothing.
         if point["tied_share"] is not None:

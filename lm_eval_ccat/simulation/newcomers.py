@@ -1,8 +1,8 @@
 """`Newcomers`: models that banks make up, like those that calibrated them.
 
 A newcomer has the ability of a calibration model that is drawn at random, moved a little (a
-smoothed bootstrap). Every task has the same model drawn and the same move. The newcomer's scores
-are drawn from the item curves, with their residual factors and the noise of models of its ability.
+smoothed bootstrap): the same model and the same move in every task. Its scores are drawn from the
+item curves, with their residual factors and the noise of models of its ability.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Newcomers:
 
     @classmethod
     def if_possible(cls, banks: Mapping[str, ItemBank]) -> Newcomers | None:
-        """Return the newcomers of banks; None where these do not tell what models score.
+        """Return the newcomers of banks; None if a bank does not tell what models score.
 
-        Banks tell that if their method has item curves of all scores and they report the abilities
-        of at least two models.
+        A bank tells that if its method has item curves of the scores as they are, and it reports
+        the abilities of at least two models.
         """
         for bank in banks.values():
             method = method_of(bank)

@@ -86,7 +86,7 @@ PUBLISHED = {
 
 
 class _PlayedErrors(NamedTuple):
-    """What the ranking of one pair of models has shown after a number of items, or several stacked.
+    """The errors of the ranking of one pair of models after a number of items; or several, stacked.
 
     Attributes
     ----------
@@ -235,9 +235,10 @@ class Power:
             banks = {task: ItemBank.blank(bank.doc_ids, task=task) for task, bank in banks.items()}
         pairs = [(newcomers.scores(rng), newcomers.scores(rng)) for _ in range(N_RANKINGS)]
         played = _played_errors(banks, pairs, level, {**ranker_options, "sampled": sampled})
-        # So few items are nearly all asked before an error is read, and the bank saves none.
+        # With so few items nearly all are asked before an error is read, and a bank saves none.
         if played is None:
             return cls.of_random_items(spreads, n_items, level, sampled)
+        # Variance of a mean difference of random items, over that on a single item.
         of_random_items = 1.0 / played.n - (0.0 if sampled else 1.0 / n_items)
         n, effect = played.n.mean(0), played.variance / of_random_items
         if not at_random:
@@ -264,7 +265,8 @@ class Power:
         """Return the smallest difference on [0, 1] that `n_items` of each model decide."""
         if n_items >= self._exact_at:
             return 0.0
-        # All of these change slowly between the numbers known, and stay as they are beyond them.
+        # These figures change slowly: they are interpolated between the numbers of items that are
+        # known, and beyond those stay as they are.
         effect, df, zeros = (
             _interpolated(n_items, self.n, rows) for rows in (self.effect, self.df, self.zeros)
         )
@@ -280,6 +282,7 @@ class Power:
             errors = np.multiply.outer(self.spreads.of_pairs_apart(gap), error)
             return float(ndtr((gap - np.maximum(half_width * errors, zeros)) / errors).mean())
 
+        # The chance rises with the gap: halve the interval that holds the one of `CHANCE`.
         low, high = 0.0, 1.0
         while high - low > _TOLERANCE:
             middle = 0.5 * (low + high)
@@ -302,8 +305,8 @@ class Power:
                 high = middle
             else:
                 low = middle + 1
-            # The boundary takes long to compute and changes slowly with the number of items. So the
-            # next number that is tried is that at which the variance alone would suffice.
+            # The boundary takes long to compute and changes slowly with the number of items. So try
+            # next the number at which today's boundary, with the smaller variance, would decide.
             share = (1.0 / middle - 1.0 / self._exact_at) * (gap / smallest) ** 2
             middle = min(max(math.ceil(1.0 / (share + 1.0 / self._exact_at)), low), high - 1)
         return low
@@ -311,7 +314,8 @@ class Power:
     def items_for_error(self, error: float) -> int | None:
         """Return the items after which one model has this standard error, on [0, 1].
 
-        At least the fewest that errors are known of; None if it takes more than the most.
+        At least the first number of items at which errors are known; None if it takes more than the
+        last.
 
         Examples
         --------
@@ -325,7 +329,7 @@ class Power:
 
 
 def _interpolated(n: Floats | int, known_at: Floats, rows: Floats) -> Floats:
-    """Return each row at the numbers `n`, by those at which it is known."""
+    """Return each row, which is known at the numbers `known_at`, interpolated at `n`."""
     return np.array([np.interp(n, known_at, row) for row in rows])
 
 
@@ -368,7 +372,7 @@ def _played_errors(
         )
         for seed, pair in enumerate(pairs)
     ]
-    # One ranking may ask all items of a small bank at a number at which another does not.
+    # Of a small bank, one ranking may ask all items at a stop at which another does not.
     n_numbers = min(map(len, rankings))
     if not n_numbers:
         return None
@@ -417,7 +421,7 @@ def _rank_pair(
             ranker.tell(model, item, answers[model, item])
         belief = ranker.belief().on_scores
         n_asked = belief.pairs.n[0, 1]
-        # All items leave no error, which says nothing of fewer.
+        # Once all items are asked no error is left, which says nothing of fewer items.
         if n_asked >= n_items and not ranker_options["sampled"]:
             break
         if n_asked >= stops[len(errors)]:
