@@ -804,8 +804,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a row of the page calls its open neighbour decided",
         "lm_eval_ccat/ranker/columns",
-        "beats_next = {pair[0]: pair in decided_pairs",
-        "beats_next = {pair[0]: pair not in decided_pairs",
+        'pair["a"]: pair["decision"] == "decided"',
+        'pair["a"]: pair["decision"] != "decided"',
         ("tests/report/test_one_truth.py",),
     ),
     Bug(

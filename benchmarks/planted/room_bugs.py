@@ -405,9 +405,9 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         ("a text that is cut is said to be whole", "max(0, len(text) - limit)", "0"),
         (
-            "decided pairs are marked one model too high",
-            '"01"[(a, b) in decided] for b in order[n:])',
-            '"01"[(a, b) in decided] for b in order[n - 1 :])',
+            "what is known of a pair stands one model too low",
+            'places[pair["b"]] - above - 1',
+            'places[pair["b"]] - above - 2',
         ),
     ),
     "report/plots": (

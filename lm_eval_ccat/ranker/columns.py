@@ -112,10 +112,12 @@ def model_cells(
     formatted = number_format(content)
     tie_of = {model: position for position, group in enumerate(content["ties"]) for model in group}
     lead_of = leads_of_next(content)
-    decided_pairs = {
-        (pair["a"], pair["b"]) for pair in content["pairwise"] if pair["decision"] == "decided"
+    neighbours = {*pairwise(order)}
+    beats_next = {
+        pair["a"]: pair["decision"] == "decided"
+        for pair in content["pairwise"]
+        if (pair["a"], pair["b"]) in neighbours
     }
-    beats_next = {pair[0]: pair in decided_pairs for pair in pairwise(order)}
     cells = []
     # Models that were set aside stand in no order, but readers look for them.
     for name in dict.fromkeys([*order, *models]):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from ..content import FailureContent, PlaceContent, RankingContent
+from ..content import FailureContent, PairContent, PlaceContent, RankingContent
 from ..methods.belief import POPULATION, RUN
 from ..money import in_unit
 from ..shown import (
@@ -65,6 +65,14 @@ class Lead(NamedTuple):
         return "" if middle.strip("0.") else f"no difference seen{ends}"
 
 
+def lead_of(content: RankingContent, pair: PairContent) -> Lead:
+    """Return by how much the first model of a pair leads the second."""
+    sign = 1.0 if content["scale"]["higher_is_better"] else -1.0
+    # The other sign exchanges the ends of an interval, and makes -0.0 of 0, which + 0.0 undoes.
+    ends = (sign * pair["low"] + 0.0, sign * pair["high"] + 0.0)
+    return Lead(sign * pair["difference"] + 0.0, *sorted(ends))
+
+
 def leads(
     content: RankingContent, among: Container[tuple[str, str]] | None = None
 ) -> dict[tuple[str, str], Lead]:
@@ -83,13 +91,8 @@ def leads(
     >>> leads(content)
     {('a', 'b'): Lead(difference=0.2, low=0.1, high=0.3)}
     """
-    sign = 1.0 if content["scale"]["higher_is_better"] else -1.0
-    # The other sign exchanges the ends of an interval, and makes -0.0 of 0, which + 0.0 undoes.
     return {
-        (pair["a"], pair["b"]): Lead(
-            sign * pair["difference"] + 0.0,
-            *sorted(sign * pair[end] + 0.0 for end in ("low", "high")),
-        )
+        (pair["a"], pair["b"]): lead_of(content, pair)
         for pair in content["pairwise"]
         if among is None or (pair["a"], pair["b"]) in among
     }

@@ -33,7 +33,7 @@ from ..money import dollars, prices_are_known, spent_in_words
 from ..plugins import Plugins
 from ..ranker import columns
 from ..ranker.columns import columns_of, model_cells, paid
-from ..ranker.headline import held, leads, question
+from ..ranker.headline import held, lead_of, question
 from ..shown import (
     difference_texts,
     exact_percent,
@@ -195,23 +195,24 @@ def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> t
     order = run.result["order"]
     position = {model: j for j, model in enumerate(run.models)}
     entries = documents(run, None if course is None else course.expected, max_documents)
-    pairs, lead_of = run.pairs, leads(run.result)
-    percent = {models: round(100 * pair["p"], 2) for models, pair in pairs.items()}
-    decided = {models for models, pair in pairs.items() if pair["decision"] == "decided"}
+    # Of each model and those below it: P(better) in per cent, -1 where the result of a leaderboard
+    # does not list the pair; how far it leads, in words; and whether it is decided.
+    places = {model: n for n, model in enumerate(order)}
+    n_below = range(len(order) - 1, -1, -1)
+    percent, leads, decided = ([[empty] * n for n in n_below] for empty in (-1.0, "", "0"))
+    for pair in run.result["pairwise"]:
+        above = places[pair["a"]]
+        below = places[pair["b"]] - above - 1
+        percent[above][below] = round(100 * pair["p"], 2)
+        leads[above][below] = lead_of(run.result, pair).in_words()
+        decided[above][below] = "01"[pair["decision"] == "decided"]
     data = {
         "models": [visible_line(model) for model in run.models],
         "order": [position[model] for model in order],
         "confidence": run.result["confidence"],
-        # Of each model and those below it: P(better) in per cent, -1 where the result of a
-        # leaderboard does not list the pair; how far it leads, in words; and whether it is decided.
-        "p": [[percent.get((a, b), -1) for b in order[n:]] for n, a in enumerate(order, 1)],
-        "leads": [
-            [lead_of[a, b].in_words() if (a, b) in lead_of else "" for b in order[n:]]
-            for n, a in enumerate(order, 1)
-        ],
-        "decided": [
-            "".join("01"[(a, b) in decided] for b in order[n:]) for n, a in enumerate(order, 1)
-        ],
+        "p": percent,
+        "leads": leads,
+        "decided": ["".join(marks) for marks in decided],
         "drawn": len(order) > MATRIX_AS_TABLE,
         "higher": run.scale.higher_is_better,
         "docs": entries,

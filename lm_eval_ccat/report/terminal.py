@@ -112,13 +112,12 @@ def print_result(console: Console, content: RankingContent) -> None:
 def _visible(content: RankingContent) -> RankingContent:
     """Return a result with all text visible.
 
-    Pairs hold no text but names, so only these are looked through: a thousand models make a million
-    pairs.
+    Pairs hold no text but names, so only these are looked through: a thousand models make half a
+    million pairs.
     """
-    name_of = {name: visible_name(name) for name in content["models"]}
-    pairs = [
-        {**pair, "a": name_of[pair["a"]], "b": name_of[pair["b"]]} for pair in content["pairwise"]
-    ]
+    name_of, pairs = {name: visible_name(name) for name in content["models"]}, content["pairwise"]
+    if any(name != shown_name for name, shown_name in name_of.items()):
+        pairs = [{**pair, "a": name_of[pair["a"]], "b": name_of[pair["b"]]} for pair in pairs]
     without_pairs = visible_values({**content, "pairwise": []}, content["models"].keys())
     return cast(RankingContent, {**without_pairs, "pairwise": pairs})
 
