@@ -162,7 +162,11 @@ STRAIGHT = AbilityBasis(np.empty(0), np.empty((2, 0)), np.empty((0, 0)))
 
 
 def _splines(x: Floats, knots: Floats) -> Floats:
-    """Return natural cubic splines without the line (truncated powers); shape (n, n_knots - 2)."""
+    """Return the bent functions of a natural cubic spline at `x`; shape (n, n_knots - 2).
+
+    They are differences of truncated powers ``max(x - knot, 0)^3``, cubic between knots, and lines
+    beyond the outermost ones.
+    """
     cubes = np.maximum(x[:, None] - knots[None, :], 0.0) ** 3
     divided = (cubes[:, :-1] - cubes[:, -1:]) / (knots[-1] - knots[:-1])
     return np.asarray(divided[:, :-1] - divided[:, -1:])
@@ -288,7 +292,7 @@ class FittedIntercepts(NamedTuple):
 def fit_intercepts(
     curves: Curves, theta: Floats, scores: Floats, precision: float = PRIOR_PRECISION
 ) -> FittedIntercepts:
-    """Fit intercepts to scores of models of known ability; the rest of each curve stays fixed.
+    """Fit intercepts to scores of models of known ability; slopes and bends stay as they are.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def _requires_nothing(bank: ItemBank) -> None:
 
 
 def _as_it_is(bank: ItemBank) -> ItemBank:
-    """Return a bank whose method trusts it no more than its answers bear out."""
+    """Return the bank unchanged, for methods without a prior of departures that could be wider."""
     return bank
 
 
@@ -161,9 +161,9 @@ class Method:
     curves : callable
         ``(bank) -> Curves``: item curves for raw scores on [0, 1].
     test_curves : callable, optional
-        The same on the scale on which tests state abilities, if that differs.
+        As `curves`, but for stretched scores, if an adaptive test states abilities for these.
     test_scale : callable, optional
-        ``(bank) -> Scale``: the part of [0, 1] that scores are stretched from for these.
+        ``(bank) -> Scale``: the part of [0, 1] that is stretched over [0, 1] for `test_curves`.
     doubted : callable
         ``(bank) -> ItemBank``: the bank with a wide prior, for models that were asked otherwise
         than those of its calibration.

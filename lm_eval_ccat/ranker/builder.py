@@ -179,8 +179,8 @@ class RankingBuilder:
         estimate = self._estimate(model, verdicts, score, belief)
         if description:
             estimate = replace(estimate, method_interval=description.interval)
-        # The bound allows for all that failures may hide, so it is made before the bias that they
-        # are estimated to cause widens the interval.
+        # The bound widens the interval by all that failures may hide. So it starts from the
+        # interval before the bias that they are estimated to cause widens that.
         bound = self._bound(account, score, estimate, verdicts.confidence)
         if belief.failure_bias is not None:
             estimate = replace(estimate, failure_bias=float(belief.failure_bias[model]))
@@ -223,8 +223,8 @@ class RankingBuilder:
         self, model: int, verdicts: Verdicts, score: WeightedSum, belief: Belief
     ) -> Estimate:
         """Return a model's estimate by one score, as if its failures caused no bias."""
-        # What is left of the items bounds a mean of these very items. It does not bound a mean of
-        # items like these, nor an expected score, of which answers are draws.
+        # The items left, each from 0 to 1, bound the mean score of these very items. They do not
+        # bound a mean over items like these, nor a mean of expected scores.
         expected_scores = self._sampled and self._question != RUN
         bounded = belief.question == BENCHMARK and not expected_scores
         floor, ceiling = score.possible(model) if bounded else (0.0, 1.0)
@@ -254,12 +254,15 @@ class RankingBuilder:
     def _bound(
         self, account: Account, score: WeightedSum, estimate: Estimate, confidence: float
     ) -> tuple[float, float] | None:
-        """Return the interval as if failed items, and all they stand for, had scored 0, or 1."""
+        """Return the interval as if failed items had scored 0 (low end) or 1 (high end).
+
+        If a share of the items asked failed, the same share of the whole task counts as failed.
+        None if no item failed.
+        """
         drop = rise = 0.0
         for task, weight in zip(score.tasks, score.weights.tolist()):
             positions = self._contents.tasks[task].positions
             leader = self._contents.tasks[task].leader
-            # Failed items stand for the same share of the task as of the items that were asked.
             if failed := [
                 item - positions.start
                 for item in account.failed
@@ -323,7 +326,7 @@ class RankingBuilder:
             if standing.barred and not turns.rule.met(standing):
                 return "no open pair may be decided"
             return turns.rule.why(standing) or "no model is left"
-        # A model without items left is not held up by any limit.
+        # A model without items left needs none, whatever the limits.
         unfinished = [account for account in asking if accounts.remaining[account.number].any()]
         if any(account.n < turns.cap for account in unfinished):
             left, lost = (

@@ -348,12 +348,13 @@ class Ranker:
     def _set_looks(self) -> None:
         """Choose the looks that suit the stopping rule and the most items that a pair can get."""
         standing, parts = self._standing, self._turns.rule.parts()
-        # A verdict can only err with a pair, and a look only choose its moment with a rule for it.
+        # Many looks err more often than one because a rule stops at the look that decides a pair.
+        # Without a pair, or without a rule that stops by verdicts, one look is enough.
         without_pair = len(self._accounts) == 1 and standing.references is None
         single_look = self._one_look or without_pair or not any(part.looks for part in parts)
         standing.horizon = self._horizon()
-        # Looks that were taken have spent part of the level by their boundary, which stays. A
-        # single look is taken when a result is read and spends nothing before.
+        # Looks that were taken have spent part of the level by their boundary: keep it. A single
+        # look is taken only when a result is read, so that until then nothing is spent.
         if standing.looks.evidence is None or (standing.looks.single_look and not single_look):
             horizons = () if single_look or not standing.horizon else (standing.horizon,)
             contents = self._contents
@@ -486,7 +487,7 @@ class Ranker:
         self._accounts.ask(account, choice.item, choice.probability)
         task.asked(number, in_task, choice.probability)
         name, item = account.name, self._contents.name_as_asked(choice.item)
-        # A ranking that begins again without banks is not told of draws, which were by the banks.
+        # If the ranking begins again without banks, this item counts as chosen: a bank drew it.
         self.join.note(self, "impose", ([(name, item, None)],), {})
         return name, item
 
@@ -893,8 +894,8 @@ class Ranker:
     def shared_errors(self, model: str, group: str = "") -> dict[str, dict[str, float]]:
         """Return covariances of the errors of one model's tasks, on [0, 1], by task and other task.
 
-        With `group`, those of its tasks, which its standard error contains. Empty where tasks are
-        independent.
+        With `group`, those of the group's tasks, which the group's standard error contains. Empty
+        if tasks are independent.
 
         Examples
         --------

@@ -113,8 +113,9 @@ class Ranking(Shown):
     abilities : dict of str to (float, float)
         Ability and its standard error, in logits; only for a single outcome.
     items, draws, failed : dict of str to list or dict
-        Items that each model was scored on, in the order they were told; those of them that were
-        drawn at random, with the probability of the draw; items it failed on, with the reason.
+        By model: `items` it was scored on, in the order they were told; `draws`, the (item,
+        probability) of those that were drawn at random; `failed`, each item it failed on with the
+        reason.
     cost : dict of str to float
         Amount spent on each model, in price x units.
     set_aside : dict of str to str
@@ -132,8 +133,8 @@ class Ranking(Shown):
     separated_within_ties : list of (str, str)
         Pairs within a run of `ties` that are decided nevertheless.
     withdrawn : list of (str, str)
-        Pairs that were decided and are open again; the model that was better, and is behind now, is
-        the first.
+        Pairs that an earlier look decided and that are open again. The first model was better then,
+        and is behind now.
     expected_wrong : float
         Expected number of wrong pairs among the decided ones, as for a single look.
     rank_ranges : dict of str to (int, int)
@@ -209,13 +210,13 @@ class Ranking(Shown):
 
     @property
     def expected(self) -> bool:
-        """Whether estimates are of expected scores: full results leave the noise of answers."""
+        """Whether estimates are of expected scores, of which even full results are noisy."""
         return self.sampled and self.question != RUN
 
     @cached_property
     def open_pairs(self) -> list[OpenPairContent]:
         """Open neighbours of the order, and what would decide them, cheapest first."""
-        # By what answers have cost so far, which includes attempts that failed.
+        # The mean cost of an answer includes that of attempts that failed.
         costs = {row.name: row.cost / len(row.items) for row in self.models if row.items}
         n_failed = {row.name: len(row.failed) for row in self.models}
         return self.verdicts.missing(self.n_answers or self.n_items, costs, n_failed)
@@ -241,8 +242,8 @@ class Ranking(Shown):
     def pairs(self) -> tuple[PairRow, ...]:
         """All pairs, best first; beyond a hundred models, of known ones only neighbours.
 
-        Of two known models nothing is tested: the interval is that of their full results, which
-        have no error unless items or answers count as a sample.
+        The interval of two known models is that of their full results: without error, unless items
+        or answers count as a sample.
         """
         return tuple(self._columns.rows(self.verdicts.names))
 

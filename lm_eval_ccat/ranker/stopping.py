@@ -151,7 +151,7 @@ class TargetError(_NumberRule):
 
 
 class RankGoal(_NumberRule):
-    """A goal on ranks: a model that misses it goes on while one of its open pairs is not barred."""
+    """A goal on ranks: a model that misses it goes on as long as it has an open pair to decide."""
 
     @property
     @abstractmethod
@@ -163,7 +163,7 @@ class RankGoal(_NumberRule):
         """Return the models that have not reached the goal yet; shape (n_tested,)."""
 
     def why(self, standing: Standing) -> str:
-        # Models may miss it that are open to no other.
+        # A model may miss the goal and have no open pair left.
         if self.met(standing):
             return self.goal_in_words
         return "equivalent models share ranks, which no further item tells apart"
@@ -195,7 +195,8 @@ class TopDecided(RankGoal):
         verdicts, out = standing.verdicts, standing.nobody
         if verdicts.belief.references is not None:
             best, worst = (bound[: len(out)] for bound in verdicts.ranges)
-            # Either of two equivalent models may be among the best.
+            # Equivalent models share ranks, and no item tells them apart: they do not miss the
+            # goal.
             open_ = verdicts.state == OPEN
             np.fill_diagonal(open_, False)
             return np.asarray((best <= self.k) & (worst > self.k) & open_.any(axis=1))
@@ -391,7 +392,7 @@ class _AnyOf(_CombinedRules):
         wants_of_goals = [goal.wants(standing) for goal in self._with_goal]
         if not wants_of_goals:
             return ~standing.nobody
-        # One goal that is met ends the ranking, so what other goals want no longer counts.
+        # One goal that wants nothing more ends the ranking, whatever other goals want.
         reached = any(not wants.any() for wants in wants_of_goals)
         return standing.nobody if reached else np.asarray(np.logical_or.reduce(wants_of_goals))
 
@@ -408,7 +409,7 @@ class _AnyOf(_CombinedRules):
     def why(self, standing: Standing) -> str:
         goals = self._with_goal
         reached = [goal for goal in goals if goal.met(standing)]
-        # A goal that is missed may still stop, as no item brings it nearer.
+        # A goal that is not met also stops the ranking if no item can bring it nearer.
         reached = reached or [goal for goal in goals if not goal.wants(standing).any()]
         if not reached:
             wanted = self._wanted_by_goals(standing)
@@ -521,7 +522,7 @@ def _rule_of_word(text: str, words: str) -> StoppingRule:
     try:
         return rule(number_of(number))  # type: ignore[call-arg]
     except UsageError as error:
-        # Users write a word and no argument of Python, whose name stands before the demand.
+        # The error begins with the name of a Python argument, which users of `stop:` do not know.
         demand = str(error).partition("` ")[2]
         raise UsageError(f"stop {words!r}: {rule.number} in `{in_words(rule)}` {demand}") from None
 

@@ -33,8 +33,9 @@ CLIP = 1e-6  # scores of ability estimation are kept this far from 0 and 1
 SQUEEZE = 0.001  # item means are squeezed into [0.001, 0.999] before the logit
 MIN_MODELS = 3  # below this many models a correlation says nothing, so the item stays
 _ROUNDING = 1e-9  # differences of scores and correlations closer to 0 than this are 0
-#: The authors' jitter: difficulties move by at most this, and by this many standard errors; items
-#: farther than so many standard errors from the ability are not looked at.
+#: The authors' jitter: a difficulty moves by at most the first number, and by at most the second
+#: number of standard errors. Items farther than the third number of standard errors from the
+#: ability are not selected.
 JITTER, JITTER_SE, WITHIN = 0.00148, 0.093, 1.3338
 
 
@@ -349,7 +350,7 @@ class PaperTest:
         if self._jitter is not None:
             difficulty = self._jittered_difficulty()
             mu = expected_score(self.ability, difficulty)
-            # With no item within reach the test would end early: then all are looked at.
+            # If no item were selected the test would end: then all items count as within reach.
             within_reach = available & (
                 np.abs(difficulty - self.ability) <= WITHIN * self.ability_error
             )
@@ -366,7 +367,7 @@ class PaperTest:
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Return the precision after the scores of `pending`, at the current ability."""
-        # An ask of any model needs it of all, which may have hundreds of items in flight.
+        # Each ask needs the precision of all models, which may have hundreds of items in flight.
         if self._with_pending[0] != (pending := tuple(pending)):
             added = float(information(self._mu[list(pending)], self._k).sum())
             self._with_pending = pending, self.precision + added
@@ -382,7 +383,7 @@ class PaperTest:
         """
         check_score(score, item, answered=item in self.answered)
         self.answered.add(item)
-        # At the ability before the score, as printed: one step, nothing is iterated.
+        # One step from the ability before the score, as the paper prints it; nothing is iterated.
         mu = float(expected_score(self.ability, self._jittered_difficulty()[item]))
         self.precision += float(information(mu, self._k))
         lowest, highest = self.scale.ends
