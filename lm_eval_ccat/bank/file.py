@@ -80,10 +80,10 @@ def located(path: str | Path) -> Path:
             raise BankError(f"{name}: it holds neither {BANK} nor {SUITE}")
         return fetched
     public = {PUBLIC: _public_folder(), **public_banks()}
-    # A path is meant as one; only a text may be a name.
+    # A `Path` is never the name of a public bank; a text may be one.
     if isinstance(path, Path) or name not in public:
         return Path(path)
-    # Whichever was taken without a word would now and then be the wrong one.
+    # The name may mean either: do not guess.
     if _may_hold_banks(Path(path)):
         raise UsageError(
             f"{name}: a public bank and a bank here have this name; name the one here ./{name}, or "
@@ -221,7 +221,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
     max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     chunks: list[bytes] = []
     remainder = b""  # the beginning of a text that ends in a later chunk
-    # A parser of a hostile file takes many times its size in memory. So it is measured first.
+    # To parse a hostile file may take many times its size in memory: measure its content first.
     size = depth = containers = values = 0
     # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
@@ -230,7 +230,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
         while chunk := stream.read(_CHUNK):
             chunks.append(chunk)
             size += len(chunk)
-            # Brackets and commas within texts are none of JSON, so texts are taken out.
+            # Brackets and commas are counted outside texts alone.
             outside, quote, begun = _TEXT.sub(b"", remainder + chunk).partition(b'"')
             remainder = quote + begun
             steps = _DEPTH_CHANGE[np.frombuffer(outside, dtype=np.uint8)]

@@ -67,7 +67,7 @@ class Fit(NamedTuple):
     refusals : list of str
         Differences for which the run is refused.
     warnings : list of str
-        What may be right or is not known, which is told.
+        Differences that may be right, and what could not be compared.
     """
 
     refusals: list[str]
@@ -274,7 +274,7 @@ def compare_settings(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit
             "it is not verified that few-shot examples, chat template and generation settings agree"
         )
         return Fit([], [warning])
-    # Of settings in which the calibration runs differ from one another, none is recorded.
+    # A bank does not record settings in which its calibration runs differ from one another.
     differing = {
         key for key, value in recorded.items() if key in run and not _same(value, run[key])
     }
@@ -370,7 +370,7 @@ def _compare_generation(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> 
     }
     refusals: list[str] = []
     warnings: list[str] = []
-    # Nothing is compared that one side does not state, or in which the calibration runs differ.
+    # Compare only what both sides state and what is the same in all calibration runs.
     if (
         not (isinstance(of_bank, Mapping) and isinstance(of_run, Mapping))
         or "generation_kwargs" in varied
@@ -385,7 +385,8 @@ def _compare_generation(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> 
         )
         varied |= _SAMPLING
     for difference in differing_generation(of_bank, of_run, varied):
-        # What is cut off elsewhere is another answer; other settings change it a little.
+        # An answer that is cut off elsewhere is another answer. Other settings change it only a
+        # little.
         words = difference.in_words(("the bank", "the run"))
         if difference.cuts:
             refusals.append(words)
@@ -412,8 +413,8 @@ class Sampling(NamedTuple):
 def sampling(settings: Mapping[str, Any]) -> Sampling:
     """Return how answers are drawn by generation settings.
 
-    So the harness does with local weights, where ``do_sample: false`` means temperature 0; servers
-    are sent the temperature alone.
+    With local weights the harness does as they say, and ``do_sample: false`` means temperature 0.
+    To a server it sends the temperature alone.
 
     Examples
     --------
@@ -437,7 +438,7 @@ def sampling(settings: Mapping[str, Any]) -> Sampling:
 def _same(a: Any, b: Any) -> bool:
     """Return whether two values of a setting mean the same.
 
-    So do 1 and "1.0", ["a"] and "a", and None and "". Two texts have to be equal.
+    Equal in this sense are 1 and "1.0", ["a"] and "a", None and "". Two texts have to be the same.
     """
 
     def plain(value: Any) -> Any:
@@ -462,7 +463,7 @@ def _show(value: Any, width: int = 60) -> str:
 
 
 def compare_scorers(recorded: object, run: object, metric: str) -> Fit:
-    """Return in what a run's scorer of `metric` differs from the bank's, refused or warned of.
+    """Return how a run's scorer of `metric` differs from the bank's, as refusals and warnings.
 
     The second table of this module says which differences are refused.
 
@@ -500,7 +501,7 @@ def compare_scorers(recorded: object, run: object, metric: str) -> Fit:
         text = (
             f"the scorer's {key} is {_show(run_value, 160)}, the bank has {_show(bank_value, 160)}"
         )
-        # Another version of sacrebleu, or other settings of a judge, hardly score otherwise.
+        # Another version of sacrebleu, or other settings of a judge, hardly change scores.
         if key in ("judges", "sacrebleu") and _essence(bank_value) == _essence(run_value):
             warnings.append(text)
         else:

@@ -134,7 +134,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
             if only is not None and task not in only:
                 raise BankError(f"{path}: a bank of task {task}, not of {first_of(list(only), 3)}")
             return cls({task: bank})
-        # Whoever copies single banks together has a suite in all but name.
+        # A folder of single banks serves as a suite without `suite.json`.
         if not suites_in(path):
             return cls(_banks_without_index(path, only))
         tasks: dict[str, dict[str, ItemBank]] = {}
@@ -196,11 +196,11 @@ def _banks_without_index(
     metrics = Counter((bank.task, bank.metric) for bank in banks)
     tasks: dict[str, dict[str, ItemBank]] = {}
     for bank in banks:
-        # The name has the filter where only that tells banks apart.
+        # If several banks of a task have one metric, their names have the filter, too.
         alone = metrics[bank.task, bank.metric] == 1
         name = bank.metric if alone else f"{bank.metric},{bank.filter or 'none'}"
         of_task = tasks.setdefault(bank.task or "task", {})
-        # Which of the two is meant, their names do not say.
+        # Two banks of one name: do not guess which is meant.
         if of_task.setdefault(name, bank) is not bank:
             raise BankError(
                 f"{folder}: two banks of task {bank.task}, {name}; name one of the files"

@@ -121,7 +121,8 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
     declaration = _declaration(config, metric, entry if owner is _Owner.METRIC else {})
     higher = entry.get("higher_is_better")
     higher = higher if isinstance(higher, bool) else None
-    # A name or a declaration of its own says more of a metric than its neighbour's direction.
+    # The direction of another metric counts only if nothing states this metric's own: the table, a
+    # word of its name, or the task's YAML.
     own_direction = known or has_error_word(metric) or _states_direction(declaration)
     if owner is _Owner.OTHER and own_direction:
         higher = None
@@ -162,8 +163,9 @@ def _entry_of(config: Mapping[str, Any], metric: str) -> _OwnedEntry:
     for entry in entries:
         if (metric_name(entry.get("metric")), metric) in HF_SCALES:
             return _OwnedEntry(entry, _Owner.FUNCTION)
-    # Of what a task's own process_results returns beside the metrics listed the harness takes the
-    # mean. Of a single entry's function the keys inherit its direction if their names tell none.
+    # The harness takes the mean of what a task's own process_results returns beside the listed
+    # metrics. The keys that the function of a single entry returns inherit the entry's direction,
+    # if their names tell none.
     if entries and config.get("process_results"):
         return _OwnedEntry({"aggregation": "mean"}, _Owner.OTHER)
     return _OwnedEntry(entries[0] if len(entries) == 1 else {}, _Owner.OTHER)
@@ -442,7 +444,7 @@ class _Reported(NamedTuple):
             )
 
     def as_pairs(self) -> Metric | None:
-        """Return the metric that scores the pairs of texts which the task reports; None if none."""
+        """Return the metric that scores pairs of texts; None if the task does not report pairs."""
         name, declared = self.name, self.declared
         if self.base in PAIR_METRICS and not declared.is_number:
             scale = self.stated_scale or PAIR_SCALES[self.base]
@@ -574,13 +576,13 @@ def find_metric(
     base = parts_of(name).base
     known = known_scale(base, task=task)
     declared = _declared(config, base, known)
-    # What a run's results state goes before a direction that is only taken from another metric.
+    # A direction that a run's results state counts before one that is taken from another metric.
     if declared.higher_is_better is None or (declared.inherited and higher_is_better is not None):
         declared = declared._replace(higher_is_better=higher_is_better, inherited=False)
-    # The task states the direction, so the name need not tell it.
+    # As the direction is stated, the table's scale counts even if the name does not tell it.
     if declared.higher_is_better is not None:
         known = known or lookup(base, task)
-    # The caller looks at the scores themselves, where nothing else tells their scale.
+    # If nothing tells the scale, take that of the caller, who has seen the scores.
     if otherwise is not None and not (range or declared.scale or known):
         if declared.averaged and refusal(base) is None:
             return Metric(name, otherwise)
@@ -651,7 +653,7 @@ def _number(value: Any, where: str) -> float:
     if plain and np.asarray(value).dtype.kind in "biuf":
         return float(value)
     remedy = "give the task a process_results that returns one number per document"
-    # A task leaves out a metric of some documents where it returns nothing for them.
+    # The task returned no value of this metric for this document.
     if value is None:
         remedy = "the task gives no score for it; choose another metric"
     value_text = short(repr(value))
@@ -659,7 +661,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _agreeing(scale: Scale, higher_is_better: bool | None, metric: str) -> Scale:
-    """Return the scale, if it has the direction that the task's ``metric_list`` states, if any."""
+    """Return the scale; refuse one against the direction that the task's ``metric_list`` states."""
     if higher_is_better in (None, scale.higher_is_better):
         return scale
     raise ScaleError(
@@ -690,7 +692,7 @@ def _stated_scale(
 
 
 def _directed(scale: Scale | None, higher_is_better: bool | None) -> Scale | None:
-    """Return a scale in the direction stated, if any; one with a cap is of an error and stays."""
+    """Return a scale in the direction stated, if any. A scale with a cap stays: lower is better."""
     if scale is None or higher_is_better is None or scale.cap is not None:
         return scale
     return replace(scale, higher_is_better=higher_is_better)

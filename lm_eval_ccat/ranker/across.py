@@ -451,7 +451,7 @@ class Replays:
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))
 
     def sum_errors(self, weights: Floats, prior: PriorAcrossTasks | None) -> SumErrors:
-        """Return the errors of the sum for the models left out, with the prior if there is one."""
+        """Return the errors of the sum for the models left out, by `prior` unless it is None."""
         if prior is not None:
             prior.refresh()
         squares, ratios = [], []

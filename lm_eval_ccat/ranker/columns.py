@@ -88,7 +88,7 @@ class ModelCells:
 
     @property
     def asked_beyond(self) -> str:
-        """How many were asked, and paid, where that is more than those that count."""
+        """How many answers were asked and paid, if these are more than count; else ""."""
         asked = self.row.get("asked", 0)
         # While a ranking runs, a column of its own has what is under way.
         unused = self.waiting is None and asked > self.row["n_items"]

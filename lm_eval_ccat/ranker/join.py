@@ -44,11 +44,11 @@ PROMISE = 0.7
 ODDS = 100.0
 #: From this z on, scores do go with what is expected of them, be it less than promised.
 RELATED = 4.0
-#: The same of one model among many, where a weak one is to be expected.
+#: `RELATED` for one of many models that are tested one by one, of which some are weak by chance.
 HARDLY_RELATED = 2.0
 #: What settles a doubt about which documents scores are of.
 VERIFIED = "results with hashes of documents (doc_hash), as the harness logs them, are not doubted"
-#: Items before the first test, and after which a bank is neither trusted nor set aside.
+#: Items before the first test. After so many items testing ends, and an undecided bank stays.
 FEWEST, MOST = 20, 400
 _STEP = 5  # distinct items between two tests
 _NARROW = 1e-9  # a spread that says nothing

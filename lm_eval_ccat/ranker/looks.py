@@ -305,7 +305,7 @@ class Looks:
         low, high : ndarray of shape (n_tested, n_models)
         """
         gaps = self._with_noise_either_way(belief.gaps)
-        # The outermost differences that a method's own proof refutes, where it has one.
+        # What a method's own proof refutes, below and above.
         lowest = highest = None
         if belief.proof is not None:
             levels = (

@@ -76,7 +76,7 @@ def _ranked_score(contents: Contents, sizes: Floats, *, across: bool) -> Weighte
     equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
     units = np.array([sizes[task.positions].mean() for task in contents.tasks])
     score = WeightedSum(contents, units, prior, replays, equal_factors)
-    # A gain can only be foretold by replays, which know each task by one outcome.
+    # Only replays say whether the prior helps, and they know each task by one outcome.
     one_outcome_each = len(score.outcomes) == len(contents.tasks)
     if prior and replays and one_outcome_each and not replays.gains(score.weights, prior):
         return WeightedSum(contents, units, None, replays, equal_factors)
@@ -141,7 +141,7 @@ class Ranker:
     looks : {"every", "one"}, optional
         Whether verdicts hold however often the ranker looks as answers come, or only for one look
         at a number of items fixed in advance. A rule that does not stop on verdicts (a target
-        error, a budget alone) takes one look in either case.
+        error, a budget alone) takes one look whatever this says.
     sampled : bool, optional
         Whether answers are sampled. An answer is then one draw, and the order is that of expected
         scores: all items answered once leave noise, so that two equal models end tied.

@@ -195,8 +195,8 @@ class TopDecided(RankGoal):
         verdicts, out = standing.verdicts, standing.nobody
         if verdicts.belief.references is not None:
             best, worst = (bound[: len(out)] for bound in verdicts.ranges)
-            # Equivalent models share ranks, and no item tells them apart: they do not miss the
-            # goal.
+            # Either of two equivalent models may be among the best, and no item tells them apart: a
+            # model without an open pair does not miss the goal.
             open_ = verdicts.state == OPEN
             np.fill_diagonal(open_, False)
             return np.asarray((best <= self.k) & (worst > self.k) & open_.any(axis=1))

@@ -32,7 +32,8 @@ FEW, SHARE_PER_LOOK = 50, 5
 _SOON = 0.5
 #: Items of a single task that every model answers before models are compared, by default.
 WARMUP = 10
-#: The same of several tasks together.
+#: Items of all tasks together that every model answers before models are compared, if there are
+#: several tasks.
 WARMUP_OF_ALL = 15
 #: Number that keeps the draws of `Turns.item` independent of others with their seed.
 _EXPOSURE_STREAM = 0xE4905

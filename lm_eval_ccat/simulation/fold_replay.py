@@ -69,7 +69,7 @@ class Protocol:
         """Return how many items of each task every model gets first.
 
         Of several tasks the warm-up takes at most a third of the `level`, the items per model, but
-        2 of each task in any case.
+        never fewer than 2 items of each task.
         """
         usual = warmup_per_task(n_tasks)
         if n_tasks == 1 or level is None:

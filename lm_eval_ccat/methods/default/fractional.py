@@ -43,7 +43,7 @@ _BANDWIDTH = 0.4  # of the noise of models at an ability, in standard deviations
 FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # share and relative spread of models of another league
 _GRID = 41  # abilities of a `Profile`
 _PRIOR_MODELS = 0.5  # models of usual noise that are added to those nearby
-#: Share of its slope at the edge that an item keeps beyond; the shift provides the rest.
+#: Share of its slope at the edge that an item keeps beyond it.
 OWN_SLOPE = 0.4
 #: Logits beyond the edge up to which shifts are tabulated, and their distance; then linear.
 FARTHEST, STEP = 8.0, 0.2
