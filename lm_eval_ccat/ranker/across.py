@@ -435,6 +435,7 @@ class Replays:
         shared = [model for model in replays[0] if all(model in by_model for by_model in replays)]
         if len(banks) < 2 or len(shared) < FEWEST_SHARED:
             return None
+        # Numbers of items after which every bank has the figures of every shared model.
         stops = [
             stop
             for stop in replays[0][shared[0]]
@@ -446,6 +447,7 @@ class Replays:
                 for stop in stops
             ]
         )
+        # Without a common stop, or with records of unequal length, there is nothing to compare.
         if rows.ndim != 4:
             return None
         return cls(np.array(stops, dtype=np.float64), rows.transpose(0, 3, 1, 2))

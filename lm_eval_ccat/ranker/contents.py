@@ -697,6 +697,7 @@ def _shares(
         task: {outcome.name: outcome.weight for outcome in outcomes}
         for task, outcomes in outcomes_of_task.items()
     }
+    # A task's share of the score is divided among its outcomes in proportion to their weights.
     stated = _stated_weights(outcome_weights, user_weights)
     sums = {task: _total(weights.values(), AT_LEAST_0) for task, weights in stated.in_task.items()}
     sizes = {task: float(outcomes[0].bank.n_items) for task, outcomes in outcomes_of_task.items()}

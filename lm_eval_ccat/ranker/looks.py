@@ -183,6 +183,7 @@ class Looks:
                     scale * horizon.per_constant(n),
                     limit,
                 )
+            # After the last item everything is known: any difference decides.
             limit = np.where(n >= n_items, 0.0, limit)
         return np.asarray(np.where(n < min(FIRST_LOOK, n_items), np.inf, limit))
 

@@ -208,6 +208,7 @@ class Standing:
 
     def _verdicts_of(self, belief: Belief, looks: Looks, min_difference: float) -> Verdicts:
         """Return verdicts by looks that were taken already, on the models that take part."""
+        # Belief and looks are of all models, also of those set aside.
         active = self.accounts.active.nonzero()[0].tolist()
         belief, bar = belief.only(active), None
         names = [self.accounts[model].name for model in active]

@@ -385,6 +385,7 @@ def _config_noise(table: ScoreTable) -> float:
         y, count = y[:, count > 1], count[count > 1]
         within += float(np.nansum((y - np.nanmean(y, axis=0)) ** 2))
         freedom += float((count - 1).sum())
+        # The mean over k configs lacks the share 1 - 1/k of the variance between configs.
         taken += float((1.0 - 1.0 / count).sum())
     if freedom <= 0.0:
         return 0.0
@@ -413,6 +414,8 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
     if not table.has_repeats:
         return None
     factors = [0.0] * (items.n_dimensions - 1)
+    # By model and item: squares of answers about their mean, and their degrees of freedom times
+    # mu (1 - mu).
     squares, mass = np.zeros((2, len(table.models), table.n_items))
     for model, (rows, ability) in enumerate(zip(table.rows_of.values(), items.abilities.tolist())):
         y = table.scale.normalise(table.raw[rows])
@@ -421,6 +424,7 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
         mean = np.where(present, y, 0.0).sum(axis=0) / count
         squares[model] = np.where(present, (y - mean) ** 2, 0.0).sum(axis=0)
         mass[model] = (count - 1) * items.curves([ability, *factors], items.rows, items.noise).w
+    # Only models with a second answer to some item tell anything.
     again = mass.sum(axis=1) > 0.0
     of_models = squares[again].sum(axis=1) / mass[again].sum(axis=1)
     if not of_models.any():

@@ -33,12 +33,13 @@ from .field import Field
 from .fit import fit, model_of
 from .member import Member
 
-#: Calibration models from which newcomers among reference models get their own items: with 20 both
-#: ways err alike, with 12 the intervals of a common sequence hold more often.
+#: Number of calibration models from which each newcomer among reference models gets items of its
+#: own. With 20, own items and a common sequence err alike; with 12, intervals by a common sequence
+#: hold more often.
 APART = 40
 #: Number of scores (or draws) below which there are no findings on a model.
 FEWEST_TO_FIND = 10
-#: Weight, in items, of what the bank says of the noise of answers before there are any.
+#: How many items the variance of scores that the bank expects counts as beside those answered.
 BANKED = 2.0
 #: Least share of a variance that counts as noise where a bank knows the noise of its own models.
 #: All that equal models differ by is noise: where half of it counts, 7 to 10% are called different.
@@ -132,7 +133,8 @@ class DefaultPolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         beliefs = [field.result() for field in self.fields]
         belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
-        # A pair's models are both unlike the bank, so only single models are doubted in addition.
+        # The bank does not say what a model that it fits badly scores on items left. That widens
+        # single models, not pairs, as both models of a pair are often unlike the bank.
         unlike = [
             member.misfit_variance * (member.n_left / self._bank.n_items) ** 2
             for member in self._members
@@ -149,13 +151,14 @@ class DefaultPolicy(Policy):
     def _noise(self) -> Floats:
         """Return the variance that the noise of the answers so far adds; as `_sampling`.
 
-        An estimate has the scores of ``n`` of ``N`` items where their expectations belong. A bank
-        of repeated answers knows the noise of each (`fit.noise_within`), but new models may be less
-        sure of their answers than its own: at least `LEAST_NOISE` of the variance is noise. Single
-        answers do not tell how much of it is; if all is, this adds ``n s^2 / N^2``, with
-        ``s^2`` the variance of scores, or of two models' differences on the items that both have.
-        Before the first items it is that of the bank's residuals. (Residuals of the answers
-        themselves are no guide: the response model has learned from these.)
+        An estimate has the scores of ``n`` of ``N`` items in place of their expected scores. If all
+        of the variance of scores is noise, this adds ``n s^2 / N^2``, with ``s^2`` the variance of
+        scores, or of two models' differences on the items that both have; before the first items,
+        that of the bank's residuals. Single answers do not tell how much is noise, so all counts. A
+        bank of repeated answers knows the noise of each item (`fit.noise_within`). But new models
+        may be less sure of their answers than the bank's, so at least `LEAST_NOISE` of the variance
+        counts. (Residuals of the answers themselves are no guide: the response model has learned
+        from these answers.)
         """
         posteriors = [member.posterior for member in self._members]
         n = np.array([p.has_score.sum() for p in posteriors], dtype=np.float64)
@@ -227,7 +230,8 @@ class DefaultPolicy(Policy):
         field, a = self._at(model)
         moments, departures, member = field.moments(), field.model.departures, field.members[a]
         refusals = member.posterior.refusals(departures.noise, departures.floor * member.level)
-        # Draws measure departures, this one too: of the effect, what they leave of any remains.
+        # Draws measure departures, those by refusals, too: of the effect they leave the share
+        # noise / (prior + noise).
         noise = moments.mean_covariance[a, a]
         return refusals._replace(effect=refusals.effect * noise / (moments.prior[a, a] + noise))
 
@@ -239,7 +243,8 @@ class DefaultPolicy(Policy):
         member, departures = field.members[a], field.model.departures
         posterior = member.posterior
         moments, drawn = field.moments(), member.sample()
-        # The response model's own variance is as much too small as that of estimates is.
+        # The response model understates the variance of an ability by the same factors as that of
+        # an estimate.
         ability_variance = (
             departures.inflation
             * departures.single[0]
@@ -267,7 +272,7 @@ class DefaultPolicy(Policy):
         # A few scores may look odd by luck, and people act on findings.
         if member.n_told < FEWEST_TO_FIND:
             return []
-        # By its expected ability: the interval of its score need not be beyond the bank.
+        # The model's estimated ability is beyond the bank. The interval of its score need not be.
         if abs(member.position) > 1.0:
             side = "better" if member.position > 0 else "worse"
             rests = (

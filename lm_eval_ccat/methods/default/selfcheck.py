@@ -292,6 +292,8 @@ def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     out = y.copy()
     for row, holes in zip(out, missing):
+        # The model's ability, by the items that it has a score on, says what to expect of the
+        # others.
         scored = np.flatnonzero(~holes)
         posterior = ScorePosterior(model.items)
         posterior.learn(scored.tolist(), row[scored].tolist())

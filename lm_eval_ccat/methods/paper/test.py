@@ -150,6 +150,7 @@ def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
     """Return the Pearson correlation of each item's scores with ability; NaN if undefined."""
     overview = table.overview
     count, mean = overview.item_count, overview.item_sum / overview.item_count
+    # Mean ability of the models that have each item.
     ability = np.zeros(table.n_items)
     for models, scores in table.parts():
         ability += theta[models] @ np.isfinite(scores)

@@ -265,11 +265,13 @@ class SamplePolicy(Policy):
         finite = question == BENCHMARK and not self._sampled
         pairs, models = self._figures_of_pairs(finite), self._figures_of_models(finite)
         variance, n = np.minimum(pairs.variance, 1.0), pairs.items.copy()
+        # Off the diagonal are figures of pairs, on it those of single models.
         diagonal = slice(None, None, len(models.mean) + 1)
         variance.flat[diagonal], n.flat[diagonal] = models.variance, self.effects.counts
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
+        # What one lost item takes off a mean: the loss over the items that it is one of.
         zeros = self.pairs.zero_losses(np.arange(len(models.mean)))
         of_many = np.maximum(n, 1.0)
         if finite:

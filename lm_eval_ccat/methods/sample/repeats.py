@@ -177,9 +177,11 @@ class RepeatSums:
         between = self._between(series) / k
         s1 = self.between_at_first + u2 / k
         sigma2 = (EVENTS * u2 + self.within) / (EVENTS * u2 / s1 + again)
+        # About items like these, single items vary as much as they do here, noise included.
         if population:
             variance, df = between, k - 1.0
         else:
+            # `left` is the part between items, which ends once all are seen; `share` is its share.
             left = (1.0 - f) * between
             variance = left + f * sigma2 * self.inverse / k**2
             share = left / np.maximum(variance, _LEAST)
