@@ -287,7 +287,7 @@ class Channel:
         return moment >= self.resend_at(sending)
 
     def leave_slot(self, sending: Sending) -> None:
-        """Let others have the slot of a call that is not answered; if it is yet, that is paid."""
+        """Free the slot of a call that is overdue; should its answer still come, it is paid."""
         if not sending.extra:
             sending.extra = True
             self.model.widen()
@@ -298,9 +298,8 @@ class Channel:
         More requests that went out between theirs were answered, or the items were asked once more
         since the server was there: so they are to blame, and the model is not away.
         """
+        # Never empty: a model without an ask that was sent twice is not `silent`.
         calls = [(ask, self.calls_of(ask)) for ask in self._asked_twice()]
-        if not calls:
-            return False
         first = min(requests[0].sent for _, requests in calls)
         last = max(requests[-1].sent for _, requests in calls)
         # The last before an outage are answered in any order, so they tell nothing.
@@ -323,7 +322,7 @@ class Channel:
         return bool(to_blame)
 
     def note_hanging(self) -> list[Sending]:
-        """Note the items that are unanswered twice; return a further attempt of each new one."""
+        """Note which items two requests left unanswered; return a third request of each new one."""
         asks = [ask for ask in self._asked_twice() if ask.item not in self._earlier_attempts]
         further = [Sending([ask], self.calls_of(ask)[-1].attempt + 1, extra=True) for ask in asks]
         self._earlier_attempts |= {call.asks[0].item: call.attempt - 1 for call in further}

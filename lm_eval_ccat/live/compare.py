@@ -325,7 +325,7 @@ def _with_outcomes(warnings_by_outcome: Mapping[str, Sequence[str]]) -> list[str
 
 
 def _doubt_of_equal_scores(compared: Compared, span: float) -> list[str]:
-    """Warn, where all scores of two models are equal, that further documents may still differ.
+    """Return a warning, where all scores are equal, that further documents may still differ.
 
     The upper end of their difference, over the `span` of the scale, is the largest share that may.
     Nothing is said if the question is about these very documents.

@@ -409,7 +409,7 @@ def _listed_twice(models: Sequence[ModelSpec]) -> Iterator[str]:
 
 
 def _repeated_documents(session: TaskSession) -> str:
-    """Warn if many of a task's documents are copies, as of a file that was written twice."""
+    """Return a warning if many documents are copies, as of a file that was written twice, or ""."""
     n_documents = len(session.doc_hashes)
     n_copies = n_documents - len(set(session.doc_hashes))
     # Large benchmarks have a few.

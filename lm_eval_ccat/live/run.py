@@ -330,7 +330,7 @@ class Run:
         self._sender(asked).ask_beyond_bank(model, items)
 
     def _sender(self, models: Sequence[HarnessModel]) -> Sender:
-        """Return what serves some models; a refusal of one comes before the book is begun."""
+        """Return a sender for models, which are made first: a refused one begins no journal."""
         return Sender(self.plan, self.book, models, self.observer, self.interrupts)
 
     def state(self) -> Result:

@@ -250,7 +250,7 @@ _Scored = dict[Any, _DocumentScore]
 
 
 def _one_side_is_sampled(sides: Sequence[LoggedSide]) -> Iterator[str]:
-    """Warn that the answers of one side are draws and those of the other are not."""
+    """Yield a warning if the answers of one side are draws and those of the other are not."""
     # Where both sides are drawn, chance is in both and needs no word.
     if {side.sampling.how for side in sides} == {SAMPLED, GREEDY}:
         ways = (
@@ -266,7 +266,7 @@ def _one_side_is_sampled(sides: Sequence[LoggedSide]) -> Iterator[str]:
 def _suspiciously_alike(
     scored: Sequence[_Scored], ids: Sequence[Any], sides: Sequence[LoggedSide], outcome: Logged
 ) -> list[str]:
-    """Warn of a side whose scores on the common documents are all the same."""
+    """Return a warning of each side whose scores on the common documents are all the same."""
     scale, ranges = sides[0].table.scale, dict[str, ScoreRange]()
     for side, score_of in zip(sides, scored):
         scores = np.array([score_of[doc_id].score for doc_id in ids])
@@ -335,7 +335,7 @@ def _in_common(
 
 
 def _unequal_answers(ids: list[Any], sides: Sequence[LoggedSide]) -> Iterator[str]:
-    """Warn that one side has more answers to the documents than the other."""
+    """Yield a warning if one side has more answers to the documents than the other."""
     count, other_count = (int(np.isfinite(_answers_to(ids, side.scores)).sum()) for side in sides)
     if count != other_count:
         yield (
@@ -346,7 +346,7 @@ def _unequal_answers(ids: list[Any], sides: Sequence[LoggedSide]) -> Iterator[st
 
 
 def _too_few_clusters(clusters: Clusters, confidence: float, group: str) -> list[str]:
-    """Warn that the clusters of all documents, or of a group, are too few to tell anything."""
+    """Return a warning if the clusters of documents, all or a group's, are too few to tell much."""
     fewest = fewest_clusters(confidence)
     if clusters.effective >= fewest:
         return []
@@ -400,7 +400,7 @@ def _documents_without_score(
 
 
 def _lacking_a_score(who_lacks: str, doc_ids: Sequence[Any]) -> str:
-    """Warn of documents without a score, of one side or of both (`who_lacks`)."""
+    """Return a warning of documents without a score, of one side or of both (`who_lacks`)."""
     return (
         f"{who_lacks} a score on {plural(len(doc_ids), 'document')} (doc_id {some(doc_ids, 3)}): "
         "the interval allows for any. Score them, or leave out of both sides what was not asked"
