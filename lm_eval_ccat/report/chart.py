@@ -189,10 +189,10 @@ class Box:
 # -- drawings -------------------------------------------------------------------------------------
 
 
-def label(name: str, longest: int = _MAX_LETTERS) -> str:
+def label(name: str) -> str:
     """Return a model's name as a label, with visible characters and a limited length."""
-    visible_name = visible_line(name)
-    return visible_name if len(visible_name) <= longest else visible_name[: longest - 1] + "…"
+    text = visible_line(name)
+    return text if len(text) <= _MAX_LETTERS else text[: _MAX_LETTERS - 1] + "…"
 
 
 def element(tag: str, content: str = "", **attributes: Any) -> str:
@@ -367,12 +367,11 @@ class Panel:
         return self._top + self._box.y(value)
 
     def curve(
-        self, xs: Sequence[float], ys: Sequence[float], stroke: str = ACCENT, dots: bool = False,
-        stroke_width: float = 1.8, **style: Any,
-    ) -> None:  # fmt: skip
+        self, xs: Sequence[float], ys: Sequence[float], stroke: str = ACCENT, dots: bool = False
+    ) -> None:
         """Draw a line through points, cut off at the edges; a NaN breaks it."""
         path = self._box.line(xs, ys)
-        self._inside(path, stroke=stroke, fill="none", stroke_width=stroke_width, **style)
+        self._inside(path, stroke=stroke, fill="none", stroke_width=1.8)
         for x, y in zip(xs, ys) if dots else ():
             if math.isfinite(y):
                 self.chart.dot(self.x(x), self.y(y), radius=2.8, fill=stroke)
