@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -180,15 +180,32 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
                 added.rows.append(row)
         _say_unconfigured(added)
         board.ledger.append(added.rows)
-        # Scores are written before it is known whether a row needs them.
-        written = {score.evidence for tasks in scores.values() for score in tasks.values()}
-        needed = {file for row in (*rows, *added.rows) for file in row.evidence}
-        for file in written - needed:
-            (board.path / file).unlink()
+        _remove_unneeded(board, scores, [*rows, *added.rows])
         # Logs of which nothing was added say nothing of the board.
         if added.rows and compared.scorings:
             keep_scoring(board, compared.scorings)
     return added
+
+
+def _remove_unneeded(
+    board: Board, scores: Mapping[str, Mapping[str, TaskScore]], rows: Sequence[BoardRow]
+) -> None:
+    """Remove the files of scores that prove no row.
+
+    They are written before it is known whether a row needs them.
+
+    Parameters
+    ----------
+    board : Board
+    scores : mapping of model to (mapping of task to TaskScore)
+        The scores whose files were written.
+    rows : sequence of BoardRow
+        All rows of the ledger.
+    """
+    written = {score.evidence for tasks in scores.values() for score in tasks.values()}
+    needed = {file for row in rows for file in row.evidence}
+    for file in written - needed:
+        (board.path / file).unlink()
 
 
 def _row_of_full_results(board: Board, model: str, tasks: dict[str, TaskScore]) -> BoardRow:
