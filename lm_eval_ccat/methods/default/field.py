@@ -240,7 +240,7 @@ class Moments(ModelValues):
         share_left, before = self.n_left / n_items, self.prior.diagonal()
         factor = np.maximum(departures.inflation * share_left * share_left, 1e-300)
         noise = self.item_covariance.diagonal() / np.maximum(self.n_left, 1.0)
-        # The variance that draws leave of each departure, and what of it the ability explains.
+        # The variance that draws leave of each departure, and the share that the ability explains.
         after = clipped(variance / factor - noise, 0.0, before)
         by_ability = departures.single[0] * self.open_variance * self.misfit * self.level
         explained = np.minimum(by_ability / before, 1.0)
@@ -377,9 +377,10 @@ class Joint:
     """
 
     def __init__(self, n_items: int) -> None:
-        # Of the items drawn for any model, else -1; a column for each.
+        # By item: its column in `_rows` if it was drawn for some model, else -1.
         self._columns, self._n_columns = np.full(n_items, -1), 0
-        # Of each draw of each model: y, c s, sqrt(c) e, y^2, y^3, y, c times its score; 0 without.
+        # By row, model and draw: y, c s, sqrt(c) e, y^2, y^3, y, and c times the score; 0 where the
+        # model did not have the draw.
         self._rows: Floats = np.zeros((_SCORES + 1, 0, 0))
         self._sums: Floats = np.zeros((len(Products._fields), 0, 0))
         self.sums = Products(*self._sums)

@@ -113,7 +113,7 @@ class Member:
         Items asked, in order, each with its position in the log.
     unasked : ndarray of bool, shape (n_items,)
     passed : int
-        Length of the beginning of the sequence in which the model was asked every item.
+        How many items at the beginning of the sequence the model was asked without a gap.
     estimate : float
         The response model's, ``t``.
     open_variance : float
