@@ -56,8 +56,8 @@ def correction_variances(
     from_each = (weight * of_pair).sum(axis=1)
     among_others = ((weight @ of_pair) * weight).sum(axis=1)
     # The two sums are of different items: by chance the second could take nearly all of the first.
-    departure = from_each - 0.5 * np.minimum(among_others, from_each)
-    variance = departure * (1.0 / np.maximum(n, 1) - 1.0 / max(n_scored_items, 1))
+    variance_on_item = from_each - 0.5 * np.minimum(among_others, from_each)
+    variance = variance_on_item * (1.0 / np.maximum(n, 1) - 1.0 / max(n_scored_items, 1))
     alone = ~compared.any(axis=1) & (n < n_scored_items)
     return np.where(alone, 1.0, np.clip(variance, 0.0, 1.0))
 

@@ -291,11 +291,11 @@ class Pairs:
         position = int(self.progress[model])
         while position < len(order) and done[item := int(order[position])]:
             self.progress[model] = position + 1
-            # The item counts for the pairs with all models that are past it.
             score, own_series = self.scores[model, item], np.array([model])
             if np.isnan(self.first_score[model]):
                 self.first_score[model] = score
             self.single.learn(own_series, np.array([score - self.first_score[model]]))
+            # The item counts for the pairs with all models that are past it.
             rivals = np.flatnonzero(self.progress > position)
             rivals = rivals[rivals != model]
             if len(rivals):
@@ -308,20 +308,20 @@ class Pairs:
 
     # -- errors that are stated ---------------------------------------------------------------
 
-    # Ten scores between 0.9990 and 0.9999 show next to no variance, and the eleventh may be 0.
-    # Half an item is therefore imagined at the largest departure that a model may plausibly have:
-    # the whole scale if its scores crowd an end of it. As with the imagined items of Wilson's and
-    # of Agresti and Coull's intervals (The American Statistician 52, 1998), what this adds falls
-    # with one over the number of items; without replacement it ends at 0.
+    # Ten scores between 0.9990 and 0.9999 show next to no variance, and the eleventh may be 0. Half
+    # an item is therefore imagined at the largest distance from the mean that is plausible: the
+    # whole scale if its scores crowd an end of it. As with the imagined items of Wilson's and of
+    # Agresti and Coull's intervals (The American Statistician 52, 1998), what this adds falls with
+    # one over the number of items; without replacement it ends at 0.
 
     @property
     def item_variances(self) -> Floats:
         """The variance of each model's score on an item, part of one imagined.
 
-        The departure to imagine is the whole scale if a model's scores crowd an end of it. They do
-        if a single item at the other end would move the mean by more than all items so far have,
-        and if their spread reaches the end: scores of BERTScore lie narrowly around 0.9 and do not
-        crowd 1.
+        An imagined item lies as far from the mean as the whole scale is long if a model's scores
+        crowd an end of the scale. They do if a single item at the other end would move the mean by
+        more than all items so far have, and if their spread reaches the end: scores of BERTScore
+        lie narrowly around 0.9 and do not crowd 1.
         """
         if self._item_variances is None:
             single, models = self.single, np.arange(len(self.scores))
