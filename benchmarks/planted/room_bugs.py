@@ -1999,8 +1999,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "two models that go on tell of a third as if they were unlike each other",
-            "departure = from_each - 0.5 * np.minimum(among_others, from_each)",
-            "departure = from_each - 0.5 * from_each",
+            "variance_on_item = from_each - 0.5 * np.minimum(among_others, from_each)",
+            "variance_on_item = from_each - 0.5 * from_each",
         ),
     ),
     "methods/sample/method": (
