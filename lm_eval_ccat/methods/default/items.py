@@ -262,7 +262,8 @@ def _item_noise(curves: CurveFit, unexplained: Unexplained, overview: Overview) 
     usual = _usual_noise(observed, bound * df / count, curves.coefficients[:, 0])
     # Over their mean, squares of normal residuals have the variance 2, those of 0/1 scores, whose
     # noise is 1, the variance 1 / mean weight - 4: an item that one model in a hundred solves shows
-    # its noise by one residual in a hundred, and an item that nobody solves shows nothing.
+    # its noise by one residual in a hundred, and an item that nobody solves shows nothing. An
+    # item's residuals tell as much as df times 2 / variance normal ones.
     mean_weight = bound / count
     variance = 2.0 * mean_weight + usual * (1.0 - 4.0 * mean_weight)
     telling = df * (2.0 * mean_weight / np.maximum(variance, 1e-12))

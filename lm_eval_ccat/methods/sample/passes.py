@@ -219,7 +219,8 @@ class RepeatsPolicy(Policy):
         correction = correction_variances(pairs, pair_items, items, n_scored_items)
         share = np.maximum(items, 1) / max(n_scored_items, 1)
         np.fill_diagonal(variance, alone * share + correction)
-        # No scores on [0, 1] have a larger variance; before two items nothing is known.
+        # Scores on [0, 1] have a variance of at most 1/4, their differences of at most 1. Before
+        # two items the variance would be infinite.
         variance = np.minimum(variance, np.where(np.eye(n_models) > 0.0, 0.25, 1.0))
         # What a mean of n answers loses by one more event of noise.
         zero_loss = event / np.maximum(n, 1.0)

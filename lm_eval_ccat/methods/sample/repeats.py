@@ -92,7 +92,7 @@ class RepeatSums:
 
     @classmethod
     def of_answers(cls, first: Floats, second: Floats) -> RepeatSums:
-        """Return the sums over all answers of one pair, of which every item has some.
+        """Return the sums over all answers of one pair; every item has an answer of both models.
 
         Parameters
         ----------
@@ -107,6 +107,7 @@ class RepeatSums:
         >>> float(figures.difference[0]), float(figures.answers[0])
         (0.0, 3.0)
         """
+        # Row k gets the k-th answer to each item.
         in_a_row = (np.argsort(np.isnan(side), axis=0, kind="stable") for side in (first, second))
         a, b = (
             np.take_along_axis(side, order[: min(len(first), len(second))], axis=0)
@@ -116,6 +117,7 @@ class RepeatSums:
         count = both.sum(axis=0)
         a, b = (np.where(both, side, 0.0) for side in (a, b))
         means = [side.sum(axis=0) / count for side in (a, b)]
+        # Differences of answers, and of item means.
         sums, d, apart = cls(1, len(count)), a - b, means[0] - means[1]
         sums.answers[:], sums.items[:] = count.sum(), len(count)
         sums.inverse[:] = (1.0 / count).sum()
