@@ -349,11 +349,11 @@ def visible_json(value: Any) -> str:
     '"a\\u202eb"'
     """
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
-    return _MISLEADING.sub(_escape, text)
+    return _MISLEADING.sub(lambda match: _escaped(match.group()), text)
 
 
-def _escape(match: re.Match[str]) -> str:
-    units = match.group().encode("utf-16-be", "surrogatepass").hex()
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
@@ -388,6 +388,8 @@ def in_markdown(text: str) -> str:
 class SafeStream:
     """A text stream that masks credentials and makes misleading characters visible.
 
+    A character that the stream's encoding lacks becomes ``\\uXXXX``, as JSON has it.
+
     Parameters
     ----------
     stream : TextIO
@@ -407,7 +409,14 @@ class SafeStream:
     def write(self, text: str) -> int:
         """Make a text safe and write it."""
         parts = text.split("\x1b") if self._passes_escapes else [text]
-        self._stream.write("\x1b".join(visible(mask_text(part)) for part in parts))
+        safe = "\x1b".join(visible(mask_text(part)) for part in parts)
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        # A locale such as Latin-1 has no signs for the names of some models.
+        if safe.encode(encoding, "ignore").decode(encoding) != safe:
+            safe = "".join(
+                sign if sign.encode(encoding, "ignore") else _escaped(sign) for sign in safe
+            )
+        self._stream.write(safe)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from dataclasses import astuple
@@ -18,7 +19,7 @@ from lm_eval_ccat.money import dollars
 from lm_eval_ccat.ranker.columns import ranking_grid
 from lm_eval_ccat.ranker.headline import headline
 from lm_eval_ccat.report.terminal import notes, print_result
-from lm_eval_ccat.shown import safe_streams, with_escapes
+from lm_eval_ccat.shown import safe_streams, visible_json, with_escapes
 
 LONG = "ccat-demo:system=titled-keywords-of-a-model-whose-name-is-longer-than-eighty-columns-are"
 HOSTILE = "a > b\x1b[2J\u202e"
@@ -280,6 +281,19 @@ def test_only_what_draws_may_send_escapes_to_a_terminal(monkeypatch, capsys):
         print("\x1b[2Jgone")
         with_escapes(sys.stdout).write("\x1b[1mbold")
     assert out.getvalue() == "␛[2Jgone\n\x1b[1mbold"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "utf-8"])
+def test_a_terminal_without_a_sign_for_a_name_shows_its_number_and_json_stays_json(
+    encoding, monkeypatch
+):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, newline=""))
+    with safe_streams():
+        print(visible_json({"model": "ünï→模型 😀"}))
+        sys.stdout.flush()
+    assert json.loads(raw.getvalue().decode(encoding)) == {"model": "ünï→模型 😀"}
+    assert (b"\\u6a21" in raw.getvalue()) == (encoding != "utf-8")
 
 
 @pytest.mark.parametrize(
