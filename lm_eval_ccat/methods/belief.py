@@ -525,6 +525,21 @@ class Belief:
             level = level / np.maximum(self.slope, 1e-12)
         return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
 
+    @cached_property
+    def rare_losses(self) -> Floats:
+        """`rare_loss`; where the method states none, that of models that have hardly scored.
+
+        A model whose scores so far add up to less than half of the best score may still get one:
+        its pairs lose a whole item. Shape (n, n).
+        """
+        if self.rare_loss is not None:
+            return self.rare_loss
+        if self.slope is not None:  # locations are not scores
+            return np.zeros(self.variance.shape)
+        has_hardly_scored = self.estimate * self.n.diagonal() < 0.5
+        of_many = np.maximum(as_of_many(self.n, self.n_items), 1.0)
+        return np.asarray((has_hardly_scored[:, None] | has_hardly_scored) / of_many)
+
     def zero_losses_at(self, i: Indices, j: Indices) -> PairZeros:
         """Return `zero_loss` and `zero_count` of some pairs, rows `i` and columns `j`."""
         n_models, equal = len(self.location), i == j
@@ -541,10 +556,8 @@ class Belief:
 
     def _rare_losses_at(self, i: Indices, j: Indices) -> Floats:
         """Return `rare_loss` of some pairs, rows `i` and columns `j`; 0 beside a known mean."""
-        if self.rare_loss is None:
-            return np.zeros(i.shape)
         known = (i == j) | (j >= len(self.location))
-        return np.where(known, 0.0, self.rare_loss[i, np.where(known, i, j)])
+        return np.where(known, 0.0, self.rare_losses[i, np.where(known, i, j)])
 
     def _on_top_at(self, i: Indices, j: Indices) -> tuple[Floats, Floats]:
         """Return `Gaps.drop_variance` and `Gaps.rise_variance` of some pairs.
@@ -702,7 +715,7 @@ def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) 
     loss = weights[:, None, None] * np.array([part.zero_loss for part in parts])
     counts, rare = (
         np.array([np.zeros_like(loss[0]) if figure is None else figure for figure in figures])
-        for figures in ([part.zero_count for part in parts], [part.rare_loss for part in parts])
+        for figures in ([part.zero_count for part in parts], [part.rare_losses for part in parts])
     )
     rare *= weights[:, None, None]
     if same_answers:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -103,3 +104,23 @@ def test_a_difference_excludes_0_if_and_only_if_its_pair_is_decided(method, opti
         assert ((low <= high) & np.isfinite(low) == np.isfinite(high)).all()
         states |= set(state[off].tolist())
     assert OPEN in states and (DECIDED in states or options)
+
+
+@pytest.mark.parametrize("looks", [Looks(), Looks(horizons=(120,))])
+@pytest.mark.parametrize(("n", "n_items"), [(40, 249), (80, 249), (80, 1000)])
+def test_models_without_a_score_may_differ_by_what_so_many_items_would_hardly_have_shown(
+    looks, n, n_items
+):
+    """All ways to draw the items are the reference: a share of right answers may stay unseen."""
+    hits = next(k for k in range(n_items) if comb(n_items - k, n) < 0.025 * comb(n_items, n))
+    unseen = (hits - 1) / n_items
+    for mean in (0.0, 0.4 / n):
+        # A bank that expects next to nothing makes the error of both smaller than what is unseen.
+        belief = Belief.independent([mean] * 2, [0.001] * 2, n=[n] * 2, n_items=n_items)
+        low, high = (float(end[0, 1]) for end in looks.ends(belief, 0.05, 0.05))
+        assert low <= -unseen and unseen <= high
+        verdicts = Verdicts(belief, looks.after(belief, 0.05, unseen), "ab", min_difference=unseen)
+        assert verdicts.state[0, 1] == OPEN
+    # Which model is better needs no such allowance.
+    decided = replace(belief, location=np.array([0.2, 0.0]))
+    assert Verdicts(decided, looks.after(decided, 0.05), "ab").state[0, 1] == DECIDED
