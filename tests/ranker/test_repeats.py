@@ -20,7 +20,7 @@ from lm_eval_ccat.ranker.boundary import WITHIN, clock_of_passes
 from lm_eval_ccat.ranker.difference import compare_scores
 from lm_eval_ccat.ranker.looks import Looks
 from lm_eval_ccat.ranker.references import means_of_known
-from lm_eval_ccat.report.trust import of_models
+from lm_eval_ccat.report.trust import remarks_on_models
 
 N_ITEMS, REPEATS = 6, 3
 NAMES = ("a", "b", "c")
@@ -522,7 +522,7 @@ def test_pass_at_k_is_of_right_answers_and_not_of_errors() -> None:
     assert "pass_at" not in error and "scatter" in error
     # It is a share of the items on every scale.
     share = (answers_of("a").sum(axis=0) > 0).mean()
-    [said, _] = [text for topic, text in of_models(better) if topic == "Repeats"]
+    [said, _] = [text for topic, text in remarks_on_models(better) if topic == "Repeats"]
     assert said.endswith(f"pass@{REPEATS} is {100 * share:.3g}%.")
 
 
@@ -590,7 +590,7 @@ def test_every_failed_answer_is_told_and_its_document_once() -> None:
     ]
     assert sorted(failed) == [(4, "HTTP 500"), *[(5, "HTTP 500")] * 2]
     assert result.failed["a"].keys() == {4, 5}
-    [sentence] = [text for topic, text in of_models(content) if topic == "Failed"]
+    [sentence] = [text for topic, text in remarks_on_models(content) if topic == "Failed"]
     assert sentence.startswith("a failed on 3 answers to 2 documents; they count as not seen")
 
 
