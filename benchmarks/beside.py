@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -80,7 +80,7 @@ class Ranked(NamedTuple):
     items: int
 
 
-def cases(worlds: Sequence[str], folds: range) -> list[dict[str, object]]:
+def cases(worlds: Sequence[str], folds: range) -> list[dict[str, Any]]:
     """Return banks and pairs of models of each world, table and fold."""
     found = []
     for world in worlds:
