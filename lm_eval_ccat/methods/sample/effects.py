@@ -140,10 +140,15 @@ class Effects:
 
     def _add_waiting(self) -> None:
         """Add to `laplacian` the updates of rank one that wait."""
-        if self._waiting:
-            shares, vectors = map(np.array, zip(*self._waiting))
-            self.laplacian += (vectors.T * shares) @ vectors
-            self._waiting.clear()
+        self.laplacian += self._waiting_updates()
+        self._waiting.clear()
+
+    def _waiting_updates(self) -> Floats | float:
+        """Return the sum of the updates of rank one that wait."""
+        if not self._waiting:
+            return 0.0
+        shares, vectors = map(np.array, zip(*self._waiting))
+        return np.asarray((vectors.T * shares) @ vectors)
 
     def _add_item(self, column: Floats, sign: float) -> None:
         """Add the part of one item to the sums; with `sign` -1 take it away.
@@ -167,12 +172,13 @@ class Effects:
         common cannot be compared: the models of each group get the same mean on average.
         """
         if self._means is None:
-            self._add_waiting()
             size = max(self.n_scored_items, 1)
             # Effects are known up to a constant, for each group of models that share items: the
             # ridge makes the system solvable.
             ridge = _RIDGE * size * np.eye(len(self.right_side))
-            effect = np.linalg.solve(self.laplacian + ridge, self.right_side)
+            # Whoever reads changes nothing: updates added at other times would round otherwise.
+            laplacian = self.laplacian + self._waiting_updates()
+            effect = np.linalg.solve(laplacian + ridge, self.right_side)
             level = (self.sum_of_item_means - float(effect @ self.inverse_counts)) / size
             self._means = np.clip(effect + (level if self.n_scored_items else 0.5), 0.0, 1.0)
         return self._means
