@@ -199,7 +199,8 @@ def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> t
     # does not list the pair; how far it leads, in words; and whether it is decided.
     places = {model: n for n, model in enumerate(order)}
     n_below = range(len(order) - 1, -1, -1)
-    percent, leads, decided = ([[empty] * n for n in n_below] for empty in (-1.0, "", "0"))
+    percent = [[-1.0] * n for n in n_below]
+    leads, decided = ([[empty] * n for n in n_below] for empty in ("", "0"))
     for pair in run.result["pairwise"]:
         above = places[pair["a"]]
         below = places[pair["b"]] - above - 1
