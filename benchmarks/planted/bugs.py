@@ -4202,8 +4202,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "board: a full run counts as one with a limit",
         "lm_eval_ccat/board/adding",
-        "if lacks and all(lack.reason and lack.usable for lack in lacks):",
-        "if lacks and any(lack.reason and lack.usable for lack in lacks):",
+        "if shortfalls and all(reason and usable for reason, usable in shortfalls):",
+        "if shortfalls and any(reason and usable for reason, usable in shortfalls):",
         (
             "tests/board/test_board_tasks.py::test_a_full_run_beside_one_of_some_documents_is_no_limited_one",
         ),

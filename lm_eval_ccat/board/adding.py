@@ -28,7 +28,7 @@ from ..live.outcomes import tasks_of_bank
 from ..live.scored import has_sampled_answers, runs_by_model
 from ..methods.method import method_of
 from ..methods.sample.repeats import RepeatSums
-from ..metrics.scale import differing_scales
+from ..metrics.scale import ITEM_SCALED, differing_scales
 from ..ranker.join import VERIFIED, fault_of
 from ..ranker.rows import Estimate
 from ..scores import ScoreTable
@@ -101,7 +101,7 @@ class Added:
 
     @property
     def partial(self) -> bool:
-        """Whether a model was left out that is not in the ledger."""
+        """Whether a model was left out that is not in the ledger; the exit code tells it."""
         return any(not reason.endswith(IN_LEDGER) for reason in self.left_out.values())
 
 
@@ -149,7 +149,11 @@ def add(board: Board | str | Path, source: str | Path) -> Added:
 
 
 def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
-    """Add models with full results; `calibrated` says that the board's banks are made of them."""
+    """Add models with full results; `calibrated` says that the board's banks are made of them.
+
+    Each step takes the models that the steps before it left: by how they were asked and scored, by
+    their documents and prompts, and by their earlier rows.
+    """
     tables = tables_of(board, source)
     if not tables:
         raise UsageError(
@@ -162,6 +166,7 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
     with board.locked():
         rows = board.ledger.rows()
         full_rows = latest(rows, FULL)
+        # First of all, as a model's earlier rows are looked up by its name on the board.
         tables = _named_as_on_board(tables, latest(rows), added)
 
         def is_verified(task: str, asked: ScoreTable, model: str) -> bool:
@@ -170,11 +175,11 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
             task_score = row and row.tasks.get(task)
             return calibrated or bool(task_score and _proves(board, task_score, task, asked, model))
 
-        _leave_out_partial(board, source, tables, added, is_verified)
+        _leave_out_by_documents(board, source, tables, added, is_verified)
         scores = _keep_scores(board, tables, added.left_out)
         for model, tasks in scores.items():
             row = _row_of_full_results(board, model, tasks)
-            if reason := _why_not_added(board, row, full_rows.get(model)):
+            if reason := _why_no_second_row(board, row, full_rows.get(model)):
                 added.left_out[model] = reason
             else:
                 added.rows.append(row)
@@ -185,27 +190,6 @@ def _add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
         if added.rows and compared.scorings:
             keep_scoring(board, compared.scorings)
     return added
-
-
-def _remove_unneeded(
-    board: Board, scores: Mapping[str, Mapping[str, TaskScore]], rows: Sequence[BoardRow]
-) -> None:
-    """Remove the files of scores that prove no row.
-
-    They are written before it is known whether a row needs them.
-
-    Parameters
-    ----------
-    board : Board
-    scores : mapping of model to (mapping of task to TaskScore)
-        The scores whose files were written.
-    rows : sequence of BoardRow
-        All rows of the ledger.
-    """
-    written = {score.evidence for tasks in scores.values() for score in tasks.values()}
-    needed = {file for row in rows for file in row.evidence}
-    for file in written - needed:
-        (board.path / file).unlink()
 
 
 def _row_of_full_results(board: Board, model: str, tasks: dict[str, TaskScore]) -> BoardRow:
@@ -248,8 +232,9 @@ def _named_as_on_board(
 ) -> dict[str, ScoreTable]:
     """Name models as the board does, and another configuration of a model by what differs.
 
-    So no configuration of a model takes the place of another. `rows` has the latest row of each
-    model on the board; `added` gets a note on the models that were renamed.
+    So no configuration of a model takes the place of another. Models are named in the order of the
+    tables, and each counts as one of the board's when the next is named. `rows` has the latest row
+    of each model on the board; `added` gets a note on the models that were renamed.
     """
     configurations_on_board: dict[str, _Configurations] = {
         name: {task: score.configuration for task, score in row.tasks.items()}
@@ -295,6 +280,14 @@ def _name_among(
         What the harness calls the model, whatever its configuration.
     configurations : mapping of task to configuration
         The model's.
+
+    Examples
+    --------
+    >>> on_board = {"m": {"t": {"model": "m"}}}
+    >>> _name_among(on_board, "m", {"t": {"model": "m", "revision": "step2000"}})
+    'm@step2000'
+    >>> _name_among(on_board, "m", {"t": {"model": "m"}})
+    'm'
     """
     differences_from = {
         name: _differences(configurations, peer)
@@ -335,10 +328,20 @@ def _say_unconfigured(added: Added) -> None:
         added.notes.append(f"the source states no configuration of {some(silent, 3)}")
 
 
-def _why_not_added(board: Board, row: BoardRow, earlier: BoardRow | None) -> str:
+def _why_no_second_row(board: Board, row: BoardRow, earlier: BoardRow | None) -> str:
     """Return why full results get no row beside earlier ones of the model; "" if they do.
 
-    Whoever runs a model again and again would keep the luckiest ones.
+    Whoever runs a model again and again would keep the luckiest ones. So a second row is only
+    for results of the same score that say something new (`_says_nothing_new`), as the model's
+    configuration, or for any results where one of the two rows stands apart.
+
+    Parameters
+    ----------
+    board : Board
+    row : BoardRow
+        The row that the full results would get.
+    earlier : BoardRow or None
+        The model's latest row of full results; None if it has none.
     """
     if earlier is None:
         return ""
@@ -359,7 +362,11 @@ def _why_not_added(board: Board, row: BoardRow, earlier: BoardRow | None) -> str
 
 
 def _says_nothing_new(row: BoardRow, earlier: BoardRow) -> bool:
-    """Whether full results are those of an earlier row, and say no more of how they were made."""
+    """Whether full results are those of an earlier row, and say no more of how they were made.
+
+    They say more if they state a version of the task that the earlier row does not, or are the
+    first to state the model's configuration.
+    """
     # Weights that the operator changed make a new row of the same scores.
     if any(not _alike(share, earlier.shares.get(task, 1.0)) for task, share in row.shares.items()):
         return False
@@ -418,12 +425,14 @@ def tables_of(board: Board, source: Path, partial: bool = False) -> dict[str, Sc
         If the source cannot be read, or is on another scale.
     """
     outcomes = reader_of(source).outcomes(source)
-    # A bank or a table that names no task is of the board's task.
+    # A bank or a table that names no task is of the board's task. Of scores that a bank scales item
+    # by item, logs have the metric itself.
     return {
         task: replace(scores_for(replace(bank, task=task), source, partial=partial), task=task)
         for task, bank in board.banks.items()
         if any(
-            outcome.task in (task, None) and outcome.metric in bank.metric for outcome in outcomes
+            outcome.task in (task, None) and outcome.metric == bank.metric.removesuffix(ITEM_SCALED)
+            for outcome in outcomes
         )
     }
 
@@ -441,13 +450,13 @@ def why_limited(source: Path, task: str, table: ScoreTable) -> dict[str, str]:
     reasons: dict[str, str] = {}
     # A model that was run in full, too, is taken by that run.
     for model, runs in runs_by_model(source, table.task).items():
-        lacks = [run.why_not_full() for run in runs]
+        shortfalls = [run.why_not_full() for run in runs]
         # Usable rows of a run that is not full are those of its first documents.
-        if lacks and all(lack.reason and lack.usable for lack in lacks):
+        if shortfalls and all(reason and usable for reason, usable in shortfalls):
             reasons[model] = (
-                f"{task}: {lacks[-1].reason}, and the first documents do not stand for the others: "
-                "run all of them and `board add` it, or let `board place DIR MODELS.yaml` ask it, "
-                "where `prior: LOGS` takes over the answers that there are"
+                f"{task}: {shortfalls[-1].reason}, and the first documents do not stand for the "
+                "others: run all of them and `board add` it, or let `board place DIR MODELS.yaml` "
+                "ask it, where `prior: LOGS` takes over the answers that there are"
             )
     return reasons
 
@@ -508,8 +517,11 @@ def judge_documents(
         scores = bank.in_order(asked.doc_ids, asked.select([model]).model_scores())
         if fault := fault_of(bank, scores).words:
             return Judgement(f"{task}: {fault}; {VERIFIED}")
+    # Documents are the same for certain only where the bank and the source have equal hashes.
     if bank.doc_hashes is not None and not compared.same:
         doubts.insert(0, "the source states no hashes of documents, so ids alone name them")
+    # Item curves say which scores to expect, so that a bank with them has judged the scores above.
+    # One without them, as `ItemBank.blank` makes it, knows no more than ids.
     elif not (compared.same or verified or method_of(bank).has_curves):
         doubts.insert(0, "the board has no hashes of documents and no bank, so ids alone name them")
     return Judgement(doubt="; ".join(doubts))
@@ -562,7 +574,7 @@ def scores_to_add(
         yield ScoresToAdd(model, asked, judgement, limited.get(model, ""))
 
 
-def _leave_out_partial(
+def _leave_out_by_documents(
     board: Board,
     source: Path,
     tables: Mapping[str, ScoreTable],
@@ -686,7 +698,28 @@ def _keep_table(board: Board, task: str, table: ScoreTable) -> tuple[str, str]:
     return f"{SCORES}/{name}", sha256
 
 
-# -- beginning ------------------------------------------------------------------------------------
+def _remove_unneeded(
+    board: Board, scores: Mapping[str, Mapping[str, TaskScore]], rows: Sequence[BoardRow]
+) -> None:
+    """Remove the files of scores that prove no row.
+
+    They are written before it is known whether a row needs them.
+
+    Parameters
+    ----------
+    board : Board
+    scores : mapping of model to (mapping of task to TaskScore)
+        The scores whose files were written.
+    rows : sequence of BoardRow
+        All rows of the ledger.
+    """
+    written = {score.evidence for tasks in scores.values() for score in tasks.values()}
+    needed = {file for row in rows for file in row.evidence}
+    for file in written - needed:
+        (board.path / file).unlink()
+
+
+# -- creating a board, or giving it new banks -----------------------------------------------------
 
 
 def _holds_banks(source: Path) -> bool:

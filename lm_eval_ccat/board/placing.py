@@ -159,7 +159,11 @@ def _require_weights(board: Board) -> None:
 def _ask(
     board: Board, config: Mapping[str, Any] | str | Path, name: str | None, observer: Any
 ) -> Added:
-    """Ask the models in a run directory of the board and add the results."""
+    """Ask the models in a run directory of the board and add the results.
+
+    A run that another call of the same configuration left there is resumed. It is removed once a
+    row stands, or if no model answered anything.
+    """
     from ..live.result import Observer
     from ..live.spec import Spec
 
@@ -177,7 +181,8 @@ def _ask(
     options = _options_of_board(board, spec, run_dir if resume else None)
     for text in _overruled(board, spec, options):
         (observer or Observer()).warn(text)
-    # Beside the run and not in it, whose folder `rank` must find new or as it left it.
+    # Scores of the known models lie beside the run and not in it, whose folder `rank` must find new
+    # or as it left it.
     known_file = run_dir.with_name(f"{stem}.known.parquet")
     if _write_known(board, known_file):
         options["known"] = str(known_file)
@@ -267,10 +272,20 @@ def _options_of_board(board: Board, spec: Spec, resumed: Path | None) -> dict[st
 
 
 def _overruled(board: Board, spec: Spec, options: Values) -> list[str]:
-    """Say what a configuration states and the board sets otherwise."""
+    """Say what a configuration states and the board sets otherwise.
+
+    Parameters
+    ----------
+    board : Board
+    spec : Spec
+        The configuration.
+    options : mapping
+        What the board sets, as `_options_of_board` returns it.
+    """
     suite = board.path / SUITE_FOLDER
     is_ours = isinstance(spec.bank, str | Path) and Path(spec.bank).resolve() == suite.resolve()
     tasks = [task for task in spec.tasks if not task.endswith(YAML)]
+    # Values as the messages show them; the bank that runs use is an object, here it is its folder.
     of_board = {
         "max_items": options["max_items"], "confidence": options["confidence"],
         "exposure": options["exposure"], "task": ", ".join(board.banks), "bank": suite,
@@ -314,7 +329,7 @@ def _why_not_placed(
                 f"{peer} and {model} are one configuration, of which the luckier row would lead: "
                 "place one of them"
             )
-    for row in (place.row for place in standing(board).placed):
+    for row in (placed.row for placed in standing(board).placed):
         same_name = row.model == model
         if same_name or (
             configuration is not None and configuration == _configuration_of_row(board, row)
@@ -370,19 +385,25 @@ def _as_stated(tasks: Sequence[str], entries: Sequence[str]) -> list[str]:
 
 
 def _write_known(board: Board, target: Path) -> bool:
-    """Write the full results to place newcomers among as one table; False if there are none."""
+    """Write the full results to place newcomers among as one table; False if there are none.
+
+    They are read from the files that prove the rows, each of which holds the scores on one task of
+    the models that were added together.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
     # Estimates would pass their errors on to the newcomers.
-    full = [place.row for place in standing(board).placed if not place.row.estimated]
+    full = [placed.row for placed in standing(board).placed if not placed.row.estimated]
     if not full:
         return False
     tables = []
     for file in sorted({file for row in full for file in row.evidence}):
+        # Other models of the file stand apart, or by a row of later results.
         models = [row.model for row in full if file in row.evidence]
         tables.append(parquet.read_table(board.path / file, filters=[("model", "in", models)]))
     target.parent.mkdir(parents=True, exist_ok=True)
+    # Files may differ in their columns; a column that a file lacks is filled with nulls.
     parquet.write_table(pa.concat_tables(tables, promote_options="default"), target)
     return True
 
@@ -390,7 +411,8 @@ def _write_known(board: Board, target: Path) -> bool:
 def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, str]:
     """Say of which models of a run more answers than this share are empty or refusals.
 
-    A wrong chat template or token limit makes such answers, and a row cannot be withdrawn.
+    A wrong chat template or token limit makes such answers, and a row cannot be withdrawn. A
+    refusal is here an answer that begins like one (`Tally.refusals`).
     """
     tally = _tally_of(run_dir)
     counts = {model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered}
@@ -576,7 +598,7 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     doubts : list of str
         What is not known of the prompts.
     """
-    # The models of logs were compared one by one, before a run was made of them.
+    # The models of logs were compared one by one, before a run was made of them (`_header_of`).
     if "logs" in header.config:
         return "", []
     tasks = sorted(bank_hashes_of(header).keys() & board.banks.keys())
@@ -599,12 +621,19 @@ def _reserve_of(
 ) -> Reserve | None:
     """Return the part of the board's items that a run held back.
 
-    That is None if it held back nothing, or its banks are not made of the board's. `current` is the
-    part that is held back now.
+    That is None if it held back nothing, or its banks are not made of the board's. A run states no
+    part: it is the one without which the board's banks have the hashes of the run's.
+
+    Parameters
+    ----------
+    board : Board
+    bank_hashes : mapping of task to str
+        Of the run's banks.
+    current : Reserve or None
+        The part that is held back now.
     """
     parts = board.rules.reserve
-    # A run tells its part only by the hashes of its banks. Most held back the current part, which
-    # is tried first, as a hash takes time.
+    # Most runs held back the current part, which is tried first, as a hash takes time.
     for reserve in [current, *(Reserve(part, parts) for part in range(parts))]:
         if reserve is not None and all(
             task in board.banks
@@ -628,7 +657,7 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
         # An estimate of some tasks would stand apart from every row.
         lacking = next(task for task in board.banks if task not in tables)
         raise UsageError(f"{source}: no results on {lacking}")
-    refused = _refusals(board, source, tables)
+    refused = _left_out_of_logs(board, source, tables)
     models = [
         model for model in next(iter(tables.values())).models if model not in refused.left_out
     ]
@@ -647,8 +676,11 @@ def _add_logs(board: Board, source: Path, name: str | None) -> Added:
     return replace(added, left_out=left_out, notes=[*refused.notes, *added.notes])
 
 
-def _refusals(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Added:
-    """Return the models of other logs that the board cannot have, and what is doubtful."""
+def _left_out_of_logs(board: Board, source: Path, tables: Mapping[str, ScoreTable]) -> Added:
+    """Return the models of logs that get no row, each with the reason, and what is doubtful.
+
+    They come as what is `Added` of these logs so far, without rows.
+    """
     compared = other_scoring(board, source, tables)
     refused = Added(left_out=compared.refused, notes=[*notes_of(tables), *compared.notes])
     doubts: dict[str, list[str]] = {task: [] for task in tables}

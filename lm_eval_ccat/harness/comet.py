@@ -82,11 +82,15 @@ class CometWorker:
         return self._process.poll() is None
 
     def _answer(self) -> list[float]:
-        """Wait for the worker's next line, and return the scores in it; none when it is ready."""
+        """Wait for the worker's next line, and return its scores; its first line has none.
+
+        Lines are JSON: ``{"ready": MODEL}``, ``{"scores": [...]}`` or ``{"error": "..."}``.
+        """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if line:
             answer = json.loads(line)
+        # It ended without a line, and wrote why to stderr.
         else:
             self._process.wait()
             self._stderr.seek(0)

@@ -86,6 +86,7 @@ def blank_outcome(
         try:
             usable = metric_of_task(session.task, candidate)
         except MetricError as error:
+            # A metric that the user named must work; of the task's, the next may.
             if metric is not None:
                 raise
             reasons.append(str(error))

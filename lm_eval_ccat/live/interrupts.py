@@ -38,13 +38,13 @@ class Interrupts:
         # Python lets the main thread alone handle signals.
         if threading.current_thread() is not threading.main_thread():
             return self
-        ours = (signal.SIG_DFL, signal.default_int_handler)
+        defaults = (signal.SIG_DFL, signal.default_int_handler)
         for signal_number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
             # None if it was not set from Python, so that it cannot be restored.
             before = signal.getsignal(signal_number)
             # Code that handles Ctrl-C, or ignores a hangup, does so on purpose. SIGTERM comes from
             # a batch system and ends every run.
-            if before in ours or (signal_number == signal.SIGTERM and before is not None):
+            if before in defaults or (signal_number == signal.SIGTERM and before is not None):
                 self._before[signal_number] = signal.signal(signal_number, self._handle)
         return self
 

@@ -183,7 +183,13 @@ def _grown_banks(
     names: Mapping[str, str],
     response_model: bool,
 ) -> dict[str, dict[str, ItemBank]]:
-    """Return banks with what a run observed; `response_model` is the argument of `grow`."""
+    """Return `banks`, by task and outcome, with what a run observed.
+
+    `names` has names of models in the bank, as `grow_banks` takes them; `response_model` says
+    whether a bank with enough answers gets one.
+    """
+    # A model's session knows whether the model gets a chat template, which the settings state. A
+    # resumed run with nothing left to ask opens no model.
     opened = next((model.sessions for model in models if model.sessions), plan.sessions)
     return {
         task: {

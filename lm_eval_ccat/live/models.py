@@ -346,7 +346,7 @@ class HarnessModel(Model):
         # All slots may be held by calls that hang.
         if extra:
             self.widen()
-        if self.prior_answers or self._lm is None:  # its logs, or an actor, answer
+        if self.prior_answers or self._lm is None:  # its logs, or a Ray actor, answer
             return super().start(items, on_result, extra)
 
         def score(answered: Any) -> None:
@@ -357,11 +357,14 @@ class HarnessModel(Model):
                 self.scoring.update(items)
                 gather = min(GATHER * (time.monotonic() - began), LONGEST_GATHER)
                 session.scoring.start(on_result, self._answers, items, answered, gather=gather)
+                # A local model does nothing until the run, woken by this, sends its next items; a
+                # server has other requests meanwhile.
                 if transport is None:
                     on_result(SCORING)
 
         session, began = self.sessions[task], time.monotonic()
         doc_ids, repeats = _doc_ids_and_repeats(items)
+        # A local model, and a request that needs more than plain text, take a thread of their own.
         if transport is None or not session.sends_texts:
             self._calls.start(score, session.ask, doc_ids, repeats)
         else:

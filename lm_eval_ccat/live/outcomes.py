@@ -105,9 +105,11 @@ def measure(
 def outcomes_of_banks(
     bank: Bank, metrics: Mapping[str, float], task: str, only_task: bool
 ) -> dict[str, Outcome]:
-    """Return the outcomes of one task by name; the task itself is not looked at.
+    """Return the outcomes of one task by name, from its banks alone: the task is not loaded.
 
-    For `bank`, `metrics` and `only_task` see `measure`.
+    `bank` may be a mapping by task, or by metric. `metrics` has weights by metric; without any,
+    each bank makes an outcome. `only_task` says that a single bank is for this task, whatever task
+    it names.
 
     Raises
     ------

@@ -542,7 +542,8 @@ class Run:
     def _answering(self) -> set[str]:
         """Return the models that have an answer in the journal.
 
-        The entries of the others may be corrected on resuming.
+        The entries of the others may be corrected on resuming. A text that could not be scored is
+        an answer, too: a failed record with responses.
         """
         assert self.directory is not None
         records = JournalFile(self.directory.journal.path).read_new()

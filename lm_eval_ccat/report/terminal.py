@@ -131,9 +131,10 @@ def models_table(
     max_rows: int = MOST_ROWS,
     waiting: Mapping[str, int] | None = None,
 ) -> tuple[Table, dict[str, str]]:
-    """Return the models of a ranking in a table that is no wider than the terminal.
+    """Return the models of a ranking in a table that fits into the terminal.
 
-    If it would be too wide, columns are left out, and then the middle of names.
+    If it would be too wide, columns are left out (`_fitted`), and then the middle of names, of
+    which at least 8 letters stay.
 
     Parameters
     ----------
@@ -142,16 +143,17 @@ def models_table(
     width : int
         Width of the terminal.
     max_rows : int, optional
-        Largest number of models that are all shown.
+        Of more models than this, `_shown` chooses those that are shown.
     waiting : mapping of str to int, optional
-        For a running ranking, the number of unanswered items of each model.
+        For a running ranking, the number of unanswered items of each model. Known models, which
+        are never asked, are then left out.
 
     Returns
     -------
     table : rich.table.Table
     names : dict of str to str
-        By the name of every model in the table, best first, the name that stands there, which is
-        shorter if the table would be too wide.
+        The text that the table has in place of each model's name, whole or shortened. Keys are the
+        models of the table, best first.
     """
     models = [
         model for model in model_cells(content, waiting) if waiting is None or not model.known
@@ -167,6 +169,7 @@ def models_table(
     ]
     # The column of ranks, the gap after it and an edge at each side take the rest.
     left_width = width - max(map(cell_len, ranks), default=0) - _GAP - 2
+    # Columns leave the names as much as the longest one takes, but `_NAME_WIDTH` at most.
     texts_of_names = [_NAMES_TITLE, hidden, *(model.name for model in models_shown)]
     columns = _fitted(columns, left_width - min(max(map(cell_len, texts_of_names)), _NAME_WIDTH))
     left_width -= sum(column.width for column in columns)
@@ -617,7 +620,16 @@ def forecast_lines(content: ForecastContent) -> list[str]:
 
 
 def _forecast_table(content: ForecastContent, asked: str) -> Iterator[str]:
-    """Yield what each model takes of what is `asked`: items or answers."""
+    """Yield a heading, and a line on what each model is expected to take and to cost.
+
+    Parameters
+    ----------
+    content : mapping
+        The forecast.
+    asked : {"items", "answers"}
+        What its counts are of: answers where each item is asked repeatedly. Without its last
+        letter it heads the column of costs of a single one.
+    """
     head = f"{asked:>12} {f'per {asked[:-1]}':>12} {'cost':>22} {'full run':>12}"
     yield f"{_NAMES_TITLE:<{_NAME_WIDTH}} {head}"
     names = shortened(list(content["models"]), _NAME_WIDTH)

@@ -67,8 +67,16 @@ class _Cells:
     def replace(self, rows: Codes, columns: Codes, values: NDArray[Any]) -> NDArray[Any]:
         """Put values into cells, and return what was there before.
 
-        Of several values for one cell the last is put.
+        Of several values for one cell the last is put, and what is returned for each of them is
+        what the cell had before all of them.
+
+        Parameters
+        ----------
+        rows, columns : ndarray of shape (n,)
+            Numbers of the row and of the column of each cell, which `grow` has made room for.
+        values : ndarray of shape (n,)
         """
+        # A large table has more cells than 32 bits can number.
         cells = rows * np.int64(self._n_columns) + columns
         before: NDArray[Any] = self._flat[cells]
         self._flat[cells] = values

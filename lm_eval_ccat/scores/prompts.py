@@ -155,7 +155,18 @@ def generation_of(arguments: Any) -> dict[str, object]:
 
 
 def _parts(arguments: Any) -> list[Any]:
-    """Return what a mapping, a sequence or a single value holds, in order."""
+    """Return the requests of an item's arguments, or the parts of one request, in order.
+
+    The harness logs both as mappings, and hands both to a model as sequences. None is of a log
+    without arguments; any other value is itself the only part.
+
+    Examples
+    --------
+    >>> _parts({"arg_0": "2 + 2?", "arg_1": {"until": []}}), _parts(("2 + 2?", " 4"))
+    (['2 + 2?', {'until': []}], ['2 + 2?', ' 4'])
+    >>> _parts("2 + 2?"), _parts(None)
+    (['2 + 2?'], [])
+    """
     if isinstance(arguments, Mapping):
         return list(arguments.values())
     if isinstance(arguments, (list, tuple)):

@@ -353,10 +353,27 @@ class _Source:
 def share_above_cap(raw: Floats, cap: float, metric: str, where: str) -> float:
     """Return the share of raw scores above the cap of a metric without an upper end.
 
+    Such a metric, as perplexity, is an error: less is better. A score above the cap counts as the
+    cap itself, the worst score.
+
+    Parameters
+    ----------
+    raw : ndarray
+        Raw scores, at least one of them; NaN where one is missing.
+    cap : float
+    metric : str
+    where : str
+        What holds the scores, for the error message.
+
     Raises
     ------
     ScaleError
         It is more than half: most models would get the same score.
+
+    Examples
+    --------
+    >>> share_above_cap(np.array([10.0, 200.0, np.nan, 50.0, 20.0]), 100.0, "perplexity", "logs")
+    0.25
     """
     over = float(np.count_nonzero(raw > cap) / np.count_nonzero(~np.isnan(raw)))
     if over > 0.5:

@@ -135,6 +135,16 @@ def test_the_best_of_a_board_of_errors_has_the_fewest(tables, tmp_path):
         assert lead["low"] <= lead["difference"] <= lead["high"]
 
 
+def test_a_metric_whose_name_is_part_of_the_boards_is_another(tmp_path):
+    """`acc` is no `acc_norm`: the source has nothing of the board's task."""
+    ItemBank.blank([0, 1], task="t", metric="acc_norm").save(tmp_path / "bank.json")
+    board = init(tmp_path / "board", tmp_path / "bank.json")
+    scores = ScoreTable.from_arrays([[0.0, 1.0]], models=["m"], task="t", metric="acc")
+    scores.write(tmp_path / "t.parquet")
+    with pytest.raises(UsageError, match="no results of the board's tasks"):
+        add(board, tmp_path / "t.parquet")
+
+
 def test_copies_are_alike_on_every_task(board, tables, tmp_path):
     """Scores of m0, of m1, or of one on points and the other on errors."""
     names = ["both", "points", "errors"]

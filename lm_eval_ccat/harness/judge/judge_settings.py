@@ -222,7 +222,11 @@ class JudgeSettings:
         return cls(**values | dict.fromkeys(left_to_server))
 
     def identity(self) -> dict[str, object]:
-        """Return what ratings depend on: judge, rubric, sampling, reading; not where it runs."""
+        """Return what ratings depend on: judge, rubric, sampling, and how replies are read.
+
+        It leaves out where the judge runs, and its second judge, whose ratings score nothing. Two
+        files with the same identity score alike. The entry ``judges`` is a list, as banks state it.
+        """
         judge = {name: getattr(self, name) for name in ("model", "temperature", "max_tokens")}
         rubric = self.prompt.read_text(encoding="utf-8")
         return {

@@ -71,6 +71,8 @@ BROKEN = (
     OSError, EOFError, BadZipFile, zlib.error, lzma.LZMAError, struct.error, RuntimeError,
     OverflowError,
 )  # fmt: skip
+#: What a function that makes rows may raise of a damaged log, whose values are of any type. An
+#: error in such a function itself is reported as damage, too: see the cause of the exception.
 _DAMAGE = (*BROKEN, ValueError, LookupError, TypeError, AttributeError)
 
 
@@ -203,28 +205,42 @@ def _require_names(row: Row) -> None:
 def _metric_meant(path: Path, rows: list[Row], query: Query, notes: list[str]) -> str:
     """Return the metric that is asked for, else the only one.
 
+    Parameters
+    ----------
+    path : Path
+    rows : list of Row
+    query : Query
+    notes : list of str
+        What the readers say; of the notes of `_without_numbers`, one that names the metric asked
+        for is the reason why no row has it.
+
     Raises
     ------
     UnknownScoresError
         The rows do not have it, or have several.
     """
     known = {row.metric for row in rows}
-    unread = [note for note in notes if _NO_NUMBER in note and f"{query.metric!r}" in note]
-    if query.metric not in known and unread:
-        raise UnknownScoresError(f"{unread[0]}; take another metric: {first_of(sorted(known), 8)}")
+    without_number = [note for note in notes if _NO_NUMBER in note and f"{query.metric!r}" in note]
+    if query.metric not in known and without_number:
+        raise UnknownScoresError(
+            f"{without_number[0]}; take another metric: {first_of(sorted(known), 8)}"
+        )
     metric: str = one_of(path, "metric", query.metric, known)
     return metric
 
 
 def _grid_of(rows: Sequence[Row]) -> ScoreGrid:
-    """Return the scores of rows of one task and metric by model, configuration and item."""
-    # What all rows have in common tells no configurations apart.
-    several = len({row.config for row in rows}) > 1
-    # Numbers and texts cannot be sorted together.
+    """Return the scores of rows of one task and metric by model, config and item.
+
+    Of several rows for one of these the last counts.
+    """
+    # An epoch or a trial that all rows have in common tells no answers apart.
+    has_configs = len({row.config for row in rows}) > 1
+    # `ScoreGrid.finish` sorts items, and numbers and texts cannot be sorted together.
     as_text = len({type(row.doc_id) for row in rows}) > 1
     grid = ScoreGrid()
     grid.lay(
-        [(row.model.strip(), row.config if several else "") for row in rows],
+        [(row.model.strip(), row.config if has_configs else "") for row in rows],
         [str(row.doc_id) if as_text else row.doc_id for row in rows],
         [row.score for row in rows],
         [row.doc_hash for row in rows],
@@ -303,7 +319,10 @@ def helm_task(run: str) -> str:
 
 
 def helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
-    """Yield the scores of a run of HELM; `log` is its ``per_instance_stats.json``."""
+    """Yield the scores of a run of HELM; `log` is its ``per_instance_stats.json``.
+
+    Instances whose text was perturbed (as by typing errors) give no rows.
+    """
     spec = json_value(log.with_name(_SPEC))
     task = helm_task(str(spec["name"]))
     model = str(spec["adapter_spec"]["model"])
@@ -442,7 +461,14 @@ def _is_cut_off(file: Path) -> bool:
 def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> bool:
     """Whether a file is an archive, or a JSON object with the keys of a log.
 
-    `how_many` of the keys must stand there: `all`, or `any` where the log may be cut off.
+    A JSON file may be large, so that only its beginning and its end are searched.
+
+    Parameters
+    ----------
+    file : Path
+    how_many : callable
+        Python's `all` or `any`, applied to whether each of the two keys, of the run and of its
+        status, stands there: `all` for a sound log, `any` for one that may be cut off.
     """
     if file.suffix != ".json":
         return file.suffix == ".eval" and zipfile.is_zipfile(file)
@@ -450,6 +476,7 @@ def _is_of_inspect(file: Path, how_many: Callable[[Iterable[Any]], bool]) -> boo
         ends = stream.read(_ENDS)
         encoded = ends[:2] in UTF_16
         if (encoded or ends.lstrip()[:1] == b"{") and _ENDS < (size := file.stat().st_size):
+            # In a file shorter than both parts together, the end begins where the beginning ends.
             stream.seek(max(_ENDS, size - _ENDS))
             ends += stream.read()
     # The patterns are of bytes in UTF-8.
@@ -496,6 +523,8 @@ def _member(archive: zipfile.ZipFile, name: str, max_bytes: int) -> bytes:
 
     stream = archive.fp
     assert stream is not None
+    # A local file header has 30 bytes, and then the name and an extra field, whose sizes stand at
+    # byte 26 and may differ from those of the archive's directory.
     stream.seek(info.header_offset + 26)
     name_size, extra_size = struct.unpack("<HH", stream.read(4))
     stream.seek(info.header_offset + 30 + name_size + extra_size)
@@ -531,7 +560,8 @@ def _inspect_scores(
     notes += _without_numbers(log, has_number)
 
 
-#: Part of a note on metrics that have no number for any document.
+#: Part of a note on metrics that have no number for any document. `_table` leaves out notes with
+#: these words, and `_metric_meant` looks for the metric's name, in quotes, in them.
 _NO_NUMBER = "came as lists or texts, not as one number per document"
 
 
@@ -606,7 +636,8 @@ def _record_rows(log: Path, notes: list[str]) -> Iterator[Row]:
 def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
     """Return metric, date and scale of each result in the ``.json`` files beside records.
 
-    Keys are the results' ids and their names; the first result of a name counts.
+    Keys are the results' ids and their names; the first result of a name counts. A record
+    that states no result's id goes with the result that has its ``evaluation_name``.
     """
     known: dict[Any, dict[str, Any]] = {}
     for beside in sorted(file.parent.glob("*.json")):

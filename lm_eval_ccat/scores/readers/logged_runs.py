@@ -265,13 +265,18 @@ class LoggedRun:
 
 
 def can_read(path: Path) -> bool:
-    """Whether a path is a log of the harness, or a directory with one in it."""
+    """Whether a path is a log of the harness, or a directory with one in it.
+
+    The names of sample files since 0.4.3 tell. Of earlier ones a results file beside them tells;
+    where none does, the first bytes of a directory's files. A directory of results files alone
+    holds no scores of items, so it is no log.
+    """
     if path.is_file() and (_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name)):
         return True
     if path.is_dir() and any(map(_is_dated, files_at(path, "samples_*.json*"))):
         return True
-    samples, unknown = _undated_files(path)
-    return bool(samples) or any(_begins(file, _ROW) for file in unknown)
+    samples, unnamed_files = _undated_files(path)
+    return bool(samples) or any(_begins(file, _ROW) for file in unnamed_files)
 
 
 def _is_dated(file: Path) -> bool:
