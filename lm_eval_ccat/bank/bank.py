@@ -420,14 +420,16 @@ class ItemBank:
         Parameters
         ----------
         path : path or str
-            A file, or the name of a bank on the hub: ``hub:owner/name[@revision]``.
+            A file, or as a str the name of a public bank (``mmlu_pro``) or of one on the hub:
+            ``hub:owner/name[@revision]``.
 
         Raises
         ------
         UsageError
-            There is no such file.
+            There is no such file, or a public bank has the same name as one here.
         BankError
-            The file is damaged, not a bank, or of a version this package cannot read.
+            The hub does not provide it, or it is damaged, not a bank, or of a version this package
+            cannot read.
 
         Examples
         --------
@@ -446,6 +448,7 @@ class ItemBank:
                     or "; `lm-eval-ccat bank list` names those at hand, `calibrate` makes one"
                 )
             ) from None
+        # It cannot be read, is no text or no JSON (both a ValueError), or is nested too deeply.
         except (OSError, ValueError, RecursionError) as e:
             raise BankError(
                 f"{path}: not a readable item bank ({short(e, 200)}); get it again or calibrate "

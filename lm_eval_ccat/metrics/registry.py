@@ -114,15 +114,19 @@ class _Declared(NamedTuple):
 
 
 def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None) -> _Declared:
-    """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric."""
+    """Read what `task.dump_config()`, or an entry of ``configs``, says about a metric.
+
+    `known` is the scale that this package's own table has for the metric, if any.
+    """
     if not config:
         return _Declared()
     entry, owner = _entry_of(config, metric)
+    # A range beside another metric, or beside the function of several, is not this metric's.
     declaration = _declaration(config, metric, entry if owner is _Owner.METRIC else {})
     higher = entry.get("higher_is_better")
     higher = higher if isinstance(higher, bool) else None
-    # The direction of another metric counts only if nothing states this metric's own: the table, a
-    # word of its name, or the task's YAML.
+    # A metric without an entry of its own takes the direction of another metric, unless its own is
+    # stated: by the table, by a word for an error in its name, or by the task's YAML.
     own_direction = known or has_error_word(metric) or _states_direction(declaration)
     if owner is _Owner.OTHER and own_direction:
         higher = None

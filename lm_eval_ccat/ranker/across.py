@@ -113,12 +113,17 @@ class PriorAcrossTasks:
 
     @classmethod
     def of(cls, tasks: Sequence[Task]) -> PriorAcrossTasks | None:
-        """Build from the tasks that can take part; None if fewer than two can."""
+        """Build from the tasks that can take part.
+
+        None if fewer than two can, or if `correlation` returns none: too few models are in all
+        banks, or their abilities do not vary.
+        """
         parts, known = {}, []
         for number, task in enumerate(tasks):
             first, *more_states = task.states
-            # Several outcomes have several abilities, of which a task has no single one to share.
+            # A model has an ability for each outcome: a task of several has no single one to share.
             abilities = {} if more_states else _abilities(first.outcome.bank)
+            # Some methods estimate without abilities: their `ability_effects` are None.
             if abilities and first.policy.ability_effects(first.belief(BENCHMARK)) is not None:
                 parts[number] = task
                 known.append(abilities)

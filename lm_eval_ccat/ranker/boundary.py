@@ -11,12 +11,17 @@ boundary by a look: from look to look it carries the density of z inside the bou
     density(z) <- integral over |y| < c of density(y) phi((z - r y) / s) / s,
     r = sqrt(I_k / I_(k+1)),  s = sqrt(1 - r^2),
 
-and what is lost outside is the chance of a decision. C is the constant that uses up the level.
-The stretch w makes up for scores that few items know too little of: with 1 in its place, more than
-one in twenty equal models are told apart where scores are right or wrong and few (enumerated in the
-tests). It fades as the horizon grows, because 4 to 5 per cent of real pairs ever rule out their
-true difference within 50 to 200 items (2 to 3 of those made equal are called different), and each
-per cent of the boundary costs two of the items (`benchmarks/paths.py`).
+and what is lost outside at the next look, whose boundary is ``c'``, is the chance that the pair is
+decided there, and not before,
+
+    integral over |y| < c of density(y) (Phi((-c' - r y) / s) + Phi((r y - c') / s)).
+
+C is the constant that uses up the level. The stretch w makes up for scores that few items know too
+little of: with 1 in its place, more than one in twenty equal models are told apart where scores are
+right or wrong and few (enumerated in the tests). It fades as the horizon grows, because 4 to 5 per
+cent of real pairs ever rule out their true difference within 50 to 200 items (2 to 3 of those made
+equal are called different), and each per cent of the boundary costs two of the items
+(`benchmarks/paths.py`).
 
 With a bank, delta is 0.25: the steep start guards against a bank that misleads the first looks.
 Without one, it is 0.4, and the last look, at the horizon, asks for a sixth less, which leaves it
@@ -129,6 +134,10 @@ def clock_of_passes(n: Floats, pass_length: int) -> Floats:
 def chances(boundary: Floats, time: Floats) -> Floats:
     """Return the chance that |z| has reached a boundary by each look.
 
+    It is ``2 Phi(-c)`` at the first look, and the sum of the chances at each look (see the module)
+    at later ones. Integrals are Gauss-Legendre sums over nodes y between 0 and c: as the density is
+    even, the one over |y| < c is with ``kernel(y) + kernel(-y)`` in place of the kernel.
+
     Parameters
     ----------
     boundary : ndarray of shape (n_boundaries, n_looks)
@@ -156,17 +165,16 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     unit, weight = 0.5 * (unit + 1.0), 0.5 * weight
     out = np.empty(boundary.shape)
     out[:, 0] = 2.0 * ndtr(-boundary[:, 0])
-    # The density is even, so nodes between 0 and the boundary suffice.
     inside = np.minimum(boundary, _FAR)
     z = inside[:, :1] * unit
     mass = np.exp(-0.5 * z * z) * inside[:, :1] * weight
     direct, mirrored = np.empty((2, len(boundary), len(unit), len(unit)))
-    # `mass` is the density at the nodes inside the boundary, times their weights.
+    # `mass` is the density at the nodes inside the boundary, times their weights and sqrt(2 pi).
     for k in range(1, len(time)):
         c, y, z = boundary[:, k], r[k - 1] * z, inside[:, k, None] * unit
         leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
         out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
-        # A node reaches z from its own place (`direct`) and from the one of the other sign.
+        # The kernel of y (`direct`) and that of -y (`mirrored`).
         # In place: arrays made anew at every look take as long as what is computed.
         for kernel, sign in ((direct, -1.0), (mirrored, 1.0)):
             np.add(z[:, :, None] / s[k - 1], sign * y[:, None] / s[k - 1], out=kernel)

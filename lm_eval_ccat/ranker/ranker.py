@@ -41,6 +41,7 @@ from .turns import Turns, warmup_per_task
 from .verdicts import Verdicts
 from .weighted import WeightedSum
 
+#: Local names of `Ranker.__init__` that `JoinTests` does not begin a ranking again with.
 _NOT_STATED = ("self", "options")
 
 
@@ -221,7 +222,8 @@ class Ranker:
         across: bool = True,
         **options: Any,
     ) -> None:
-        # A ranking whose bank proves wrong begins again with these, but without banks.
+        # A ranking whose bank proves wrong begins again with these, but without banks. Above this
+        # line nothing may be assigned: `locals` are the arguments alone.
         arguments = {name: value for name, value in locals().items() if name not in _NOT_STATED}
         prices = prices_of(models)
         self._seed = whole().check(seed, "seed")
@@ -229,7 +231,7 @@ class Ranker:
         contents = self._contents = Contents(bank, weights, repeats)
         test = PairTest.of(contents.scale, confidence, question, min_difference, familywise)
         sampled = SWITCH.check(sampled, "sampled") or contents.asks_repeatedly
-        # Question 'run' is about the answers themselves, so that their noise is no error.
+        # Question 'run' is about these very answers: that others could have come is no error.
         self._sampled = sampled and question != RUN
         self._require_expected_scores()
         self._begin_tasks(len(prices), options, test, looks, placing=known is not None)
@@ -237,7 +239,8 @@ class Ranker:
         score = _ranked_score(contents, sizes, across=SWITCH.check(across, "across"))
         references = self._placed(known, score, test, prices)
         rule = stopping_rule(stop)
-        # A run that is resumed with a rule of its own may get further models later.
+        # A rule in words must fit the models here. One that comes as an object is not checked: a
+        # run that is resumed with it may get further models later.
         if isinstance(stop, str):
             n_known = len(references.names) if references else 0
             require_models_beyond_top(rule, len(prices) + n_known)
@@ -252,7 +255,8 @@ class Ranker:
             self._require_a_pass(prices, limits)
         self._set_looks()
         self.join = JoinTests(contents, arguments)
-        # The signature states options that differ from their defaults; None leaves an option out.
+        # The signature leaves out options that are None. These two are left out at their defaults,
+        # 0 and False.
         stated = {"min_difference": min_difference or None, "familywise": familywise or None}
         self._builder = RankingBuilder(
             self._turns, groups or {}, {**stated, **options}, self.join, question, sampled

@@ -390,9 +390,9 @@ class Ranking(Shown):
     def in_words(self) -> str:
         """Write the order as one line, ``B > A > {C, D} > E``.
 
-        Pairs of models in braces are all open or equivalent. A run in which some pair is decided
-        although no neighbours are is a chain, ``C (3 to 4) >~ D (3 to 5) >~ E (4 to 5)``, with the
-        ranks that each may have.
+        Pairs of models in braces are all open or equivalent. Where no neighbours are decided but
+        two models further apart are, the models form a chain, ``C (3 to 4) >~ D (3 to 5) >~ E (4 to
+        5)``, with the ranks that each may have.
 
         Examples
         --------

@@ -250,10 +250,14 @@ class Turns:
 
         No if the budget left takes all models to the cap, or if the model's own items are free.
         """
+        # Whoever may still draw on the budget. Of models in the warm-up, `candidates` has those
+        # with the fewest items alone.
         warming = np.flatnonzero(ahead.any(axis=1)).tolist()
         models = sorted({*self.candidates().models, *warming, account.number})
+        # Nobody's item is at the cost of another's.
         if not self._is_short(models, left):
             return False
+        # A free model takes nothing of the budget: it neither gives way nor is given way to.
         accounts = self.accounts
         rivals = [accounts[model] for model in models]
         prices = {rival.number: price for rival in rivals if (price := accounts.price(rival)) > 0.0}
@@ -280,6 +284,7 @@ class Turns:
             askable = [
                 position for position, model in enumerate(candidates.models) if model in models
             ]
+        # These models get no more items now, although others may.
         if not askable:
             return None
         # What an item is worth matters only beside others; in the warm-up all are worth the same,
@@ -288,6 +293,7 @@ class Turns:
         if candidates.in_warmup or alone:
             return candidates.turn(askable[0])
         prices = self.accounts.prices[candidates.models].tolist()
+        # A worth is for the price: one of 0 has no ratio to others.
         if 0.0 in prices:
             askable_free = [position for position in askable if prices[position] == 0.0]
             # A free model is busy: wait for it.
@@ -298,8 +304,10 @@ class Turns:
         else:
             worth = self._worth(candidates.models, prices)
         best = int(worth.argmax())
+        # The best of all is not among `models`: take the best that is.
         if best not in askable:
             best = askable[int(worth[askable].argmax())]
+        # That is too little beside the best of all, whose model is busy: wait for it.
         if least_share and worth[best] < least_share * worth.max():
             return None
         return candidates.turn(best)

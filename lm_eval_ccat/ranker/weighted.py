@@ -344,11 +344,17 @@ class WeightedSum:
     # -- which item ---------------------------------------------------------------------------
 
     def _gain(self, model: int, pending: Sequence[int]) -> Floats:
-        """Return how much one more item of each task lowers the variance of a score, per unit.
+        """Return how much one more item of each task lowers the variance of the sum, per unit.
 
-        After n items the variance v of a task falls by about ``v / (n + 1)``. Shape (n_tasks,); 0
-        if the model has every item of a task.
+        With ``v`` the variance of a task's part of the sum (its weight is in it), ``n`` the answers
+        of `model` and ``p`` its items in flight there, and ``u`` the task's mean units, this is
+        about
+
+            v / ((n + p + 1) u).
+
+        Shape (n_tasks,); 0 if the model has every item of a task.
         """
+        # Every outcome of a task is told of every answer, so the first one tells their number.
         n = np.array([len(term.states[0].scores[model]) for term in self._terms])
         variance = np.array([term.belief(BENCHMARK).variance[model, model] for term in self._terms])
         gain = variance * (n < self._contents.n_kept[self.tasks])

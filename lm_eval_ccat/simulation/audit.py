@@ -261,7 +261,12 @@ def _pairs_of(ranking: RankingContent, order: Sequence[str]) -> dict[_Positions,
 def _claim_of(
     ranking: RankingContent, models: Sequence[str], pairs: Mapping[_Positions, PairContent]
 ) -> Claim:
-    """Return what the run claims of models, and which pairs it decided for whom."""
+    """Return what the run claims of models, and which pairs it decided for whom.
+
+    `models` begin with those of the run's order, so that the positions of `pairs` are theirs.
+    Estimates and intervals are on the metric's own scale.
+    """
+    # Each pair stands once, above the diagonal. ``p`` is the chance that its first model is better.
     ahead = np.zeros((len(models), len(models)), dtype=np.int8)
     for (i, j), row in pairs.items():
         if row["decision"] == "decided":

@@ -301,7 +301,11 @@ def _distinct(models: Sequence[str], *, size: int, folds: int, seed: int) -> lis
 def _families(
     models: Sequence[str], *, size: int, folds: int, seed: int, min_calibrating: int
 ) -> list[HoldOut]:
-    """Hold out whole families; rank the first `size` of their models in a seeded order."""
+    """Hold out whole families, in at most `folds` distinct ways.
+
+    Families are held out in a random order until they have `size` models or more. The first `size`
+    are ranked, and all models of other families calibrate, if they are `min_calibrating` or more.
+    """
     members_of = grouped((family_of(model), model) for model in models)
     # A family of one shows nothing that a random hold-out does not.
     families = [members for members in members_of.values() if len(members) > 1]
@@ -316,7 +320,7 @@ def _families(
         ranked, calibrating = tuple(held_out[:size]), _without(models, held_out)
         if len(held_out) >= size and len(calibrating) >= min_calibrating:
             sets.setdefault(frozenset(ranked), HoldOut(ranked, calibrating))
-        # Enough sets. Few families may have fewer, and then the attempts end the search.
+        # Where few families have fewer distinct sets than `folds`, the attempts end the search.
         if len(sets) == folds:
             break
     if not sets:

@@ -179,7 +179,7 @@ class Claim:
     Attributes
     ----------
     estimates : ndarray of shape (n_models,)
-        Estimated full-benchmark means, on [0, 1].
+        Estimated full-benchmark means, on [0, 1]; in an audit on the metric's own scale.
     location : ndarray of shape (n_models,), optional
         What the method orders by; default the estimates.
     standard_errors : ndarray of shape (n_models,), optional

@@ -475,7 +475,14 @@ class Joint:
     def variances_by_draws(self, n_draws: Floats, score_variance: Floats) -> tuple[Floats, Floats]:
         """Return `item_variance` and `mean_variance` of `Moments`.
 
-        As in a ranking without a bank, part of a draw is imagined (`imagined_square`).
+        With ``c``, ``e`` and ``y`` as in `Products`, ``n`` the smaller number of draws of two
+        models, at least 1, and ``g`` the part of a draw that is imagined, as in a ranking without a
+        bank (`imagined_square`),
+
+            item_variance = n / (n - 1) (sum (sqrt(c_a) e_a - sqrt(c_b) e_b)^2 + n g)
+            mean_variance = n / (n - 1) (sum (y_a - y_b)^2 + g)
+
+        without the factor ``n / (n - 1)`` at a single draw.
 
         Parameters
         ----------
@@ -491,12 +498,21 @@ class Joint:
         return item_variance, mean_variance
 
     def moments(self, departures: Departures) -> Moments:
-        """Return the current state of all models under this prior."""
+        """Return the current state of all models under this prior.
+
+        With ``q_a`` the draws of model a, ``t_a = NU0 + max(q_a - 1, 0)``, ``rho`` the bank's
+        correlation of two models' residuals (1 of a model with itself), ``d_a`` the standard
+        deviation of a residual that the bank expects, and the sums of `Products`,
+
+            item_covariance = (NU0 rho d_a d_b + sqrt(q_a q_b) residual) / sqrt(t_a t_b)
+            mean_covariance = (NU0 rho alike + sqrt(q_a q_b) mean_residual) / sqrt(t_a t_b)
+
+        The bank's covariance counts as ``NU0`` draws beside those of the models.
+        """
         values = ModelValues(*self._values.copy())  # later answers change `_values`
         n_draws, sums = values.n_draws, self.sums
         alike = np.full((len(n_draws), len(n_draws)), departures.rho)
         set_diagonal(alike, 1.0)  # a model is wholly like itself
-        # The bank's covariance of residuals counts as `NU0` draws beside those of the models.
         total = NU0 + np.maximum(n_draws - 1.0, 0.0)
         bank, draws = np.sqrt(NU0 / total), np.sqrt(n_draws / total)
         measured, noise = draws[:, None] * draws, values.residual_sd * bank

@@ -4,18 +4,19 @@ Everything is shrunk towards what the items have in common, by amounts estimated
 
 - a model's ability is the logit of its mean score, so that curves describe the estimand;
 - curves ``c_i`` have a normal prior (slope about 1, bends about 0) whose variances are fitted by
-  expectation-maximisation over all items; the mode is found by Newton steps, all items at once;
+  expectation-maximisation over all items; the mode is found by Newton steps (`_fit_curves`);
 - models that fit the curves badly (mostly weak outliers) count less: each model has its own
   noise ``s_j``, estimated together with the curves;
 - an item's noise ``k_i`` is shrunk to that of items of similar difficulty;
 - residual factors are singular vectors of the Pearson residuals, shrunk at the noise edge.
 
 The Newton steps of the curves need only the sum of the residuals at each ability. Thousands of
-models are therefore divided into groups, each a twentieth of their spread wide. Curves are
-evaluated at a group's mean ability, and the slope there accounts for each model's distance from it.
-The error is the curve's second derivative over half a group, some 3e-5 of a score, whereas the mean
-of an item over 1,000 models is known to 1e-2. Scores are read in parts that fit the processor's
-cache; a large table is never copied as a whole.
+models are therefore divided into groups, each a twentieth of their spread wide (up to a tenth of it
+and more, where items or outliers are many). Curves are evaluated at a group's mean ability, and the
+slope there accounts for each model's distance from it. The error is the curve's second derivative
+over half a group, some 3e-5 of a score, whereas the mean of an item over 1,000 models is known to
+1e-2. Scores are read in parts that fit the processor's cache; a large table is never copied as a
+whole.
 """
 
 from __future__ import annotations
@@ -210,8 +211,7 @@ def _fit(
 ) -> ItemFit:
     """`fit_items` for scores that `read` returns in parts; for `grouped` see `Cells`.
 
-    Of the formulas at the top, ``x`` are abilities, ``c`` coefficients of curves, ``s`` the models'
-    noise.
+    As in `_fit_curves`, ``x`` are abilities, ``c`` coefficients of curves, ``s`` the models' noise.
     """
     x = logit(np.clip(_means(read, overview), _CLIP, 1.0 - _CLIP))
     centre = float(x.mean())
@@ -295,6 +295,18 @@ def _slices(n_models: int, n_items: int) -> list[slice]:
 
 class Cells:
     """Scores, and the abilities at which curves are evaluated: those of models or of groups.
+
+    With ``y_ij`` the score of model j on item i, ``f_j`` the basis at the ability ``x_j``, and
+    ``c_i`` the item's coefficients,
+
+        m_ij = logistic(c_i . f_j),    w_ij = max(m_ij (1 - m_ij), SMALLEST_WEIGHT),
+        r_ij = y_ij - m_ij.
+
+    Scores that are missing are left out of all sums. If models are grouped, ``f_j`` and ``w_ij``
+    are those at the group's mean ability ``x_g``; with ``f'`` the slope of the basis there, the
+    model's own ability enters the residual alone,
+
+        r_ij = y_ij - m_ig - (x_j - x_g) (c_i . f'_g) m_ig (1 - m_ig).
 
     Parameters
     ----------
@@ -395,7 +407,14 @@ class Cells:
         return np.asarray(weights.T @ (precision[:, None] * self._products[points]))
 
     def derivatives(self, c: Floats, s: Floats) -> Derivatives:
-        """Return sums over scores and derivatives at coefficients `c` (n_items, p), noise `s`."""
+        """Return sums over scores and derivatives at coefficients `c` (n_items, p), noise `s`.
+
+        With the symbols of the class,
+
+            squares_j = sum over i of r_ij^2,            total_j = sum over i of w_ij,
+            gradient_i = sum over j of r_ij f_j / s_j,
+            hessian_i = sum over j of w_ij f_j f_j^T / s_j.
+        """
         squares, total = np.empty((2, self.n_models))
         hessian, gradient = np.zeros((self.n_items, len(self._times))), np.zeros_like(c)
         for points, rows, residual, weights, present in self._residuals(c):
@@ -412,10 +431,15 @@ class Cells:
         return Derivatives(squares, total, hessian, gradient)
 
     def leverage(self, inverse: Floats) -> Floats:
-        """Return the sum of leverages of each model times its noise, by packed inverse Hessians.
+        """Return by how much the fit to a model's scores lowers its ``total``, times its noise.
 
-        The leverages are those at the coefficients that `derivatives` was last given. In a group,
-        the items that a model lacks count as average ones.
+        With ``h_ij = w_ij f_j^T V_i f_j / s_j`` the leverage of a score and ``V_i`` the inverse
+        Hessian of the item, packed in `inverse`, this is for model j
+
+            s_j sum over i of w_ij h_ij = sum over i of w_ij^2 f_j^T V_i f_j,
+
+        at the coefficients that `derivatives` was last given. In a group, the items that a model
+        lacks count as average ones.
         """
         of_point = np.empty(len(self._w))
         for points in _slices(*self._w.shape):
@@ -524,7 +548,22 @@ class Cells:
 
 
 def _fit_curves(data: Cells) -> CurveFit:
-    """Fit the curves ``c`` of all items, and each model's noise ``s``."""
+    """Fit the curves ``c`` of all items, and each model's noise ``s``.
+
+    With the symbols of `Cells` and `Cells.derivatives`, ``n`` models, noise ``t`` that all items
+    share, and the prior N(b, diag(v)) of ``c_i``, a step is, bounds aside,
+
+        t = n / (n - 1.5) (sum of r_ij^2 / s_j) / (sum of w_ij / s_j)      over all scores,
+        V_i = (hessian_i + t diag(1 / v))^-1,
+        c_i <- c_i + clip(V_i (gradient_i - t (c_i - b) / v), -1, 1),
+
+    and, from the fourth step on, with ``h_ij`` the leverages of `Cells.leverage`,
+
+        v of slopes = mean over i of ((c_i - b)^2 + t V_i) at the slope; v of bends likewise,
+        s_j = (sum over i of r_ij^2) / (t sum over i of w_ij (1 - h_ij)),
+
+    with ``s`` then divided by its geometric mean. ``v`` of the intercepts stays as it began.
+    """
     n_models, n_items, size, overview = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(size)
     # Half a mean score is imagined for every item.
@@ -538,7 +577,7 @@ def _fit_curves(data: Cells) -> CurveFit:
     inverse = np.empty((n_items, len(row)))
     for step in range(ITERATIONS):
         squares, total, hessian, gradient = data.derivatives(c, s)
-        # Noise that all items share: squared residuals over mu (1 - mu), each model's over its s.
+        # The noise ``t``, at every second step.
         if step % 2 == 0:
             freedom = max(n_models - 1.5, 1.0) / n_models
             noise = max((squares / s).sum() / (total / s).sum() / freedom, _LEAST_NOISE)
@@ -554,6 +593,7 @@ def _fit_curves(data: Cells) -> CurveFit:
             continue
         spread = noise * inverse[:, row == column]
         slope_variance = float(np.clip(((c[:, 1] - 1.0) ** 2 + spread[:, 1]).mean(), 1e-3, 4.0))
+        # With few models, curves have no bends.
         if size > 2:
             bend_variance = float(np.clip((c[:, 2:] ** 2 + spread[:, 2:]).mean(), 1e-4, 1.0))
         # That the curves were fitted to a model must not make it look as if it fitted well.

@@ -12,12 +12,16 @@ item i and ``f = k / N``,
 
 with ``s2`` the variance over items of the differences of item means, ``SS`` the squares of answers
 about their item's mean (both models), and ``d`` the paired differences of single answers: ``u2`` is
-the square of one event of noise, 1 for scores of 0 and 1. The variance within items, ``sigma2``,
-begins at ``s1``, as if all of the variance were noise, so the first pass gets almost no
-finite-population correction. It falls as repeats show that less of ``s2`` is noise. Student's
-degrees of freedom are ``6 + 4 SS / u2`` for the within part and ``k - 1`` for the one between
-items, mixed as Satterthwaite does while ``k < N``. About items like these, ``v = s2 / k`` with ``k
-- 1``.
+the square of one event of noise, 1 for scores of 0 and 1, and while all ``d`` are 0. The variance
+of the difference of two answers within an item (the sum over both models), ``sigma2``, begins at
+``s1``, as if all of the variance were noise, so the first pass gets almost no finite-population
+correction. It falls as repeats show that less of ``s2`` is noise. Before any repeat, Student's
+degrees of freedom are ``k - 1``; then, with ``b = (1 - f) s2 / (k v)`` the share of the part
+between items, which ends at ``k = N``, they are by Satterthwaite
+
+    df = 1 / (b^2 / (k - 1) + (1 - b)^2 / (6 + 4 SS / u2))
+
+About items like these, ``v = s2 / k`` with ``k - 1``.
 
 `passes` has the order of the slots. benchmarks/repeats.py measures how often equal models are
 called different, and what is decided.
@@ -51,7 +55,7 @@ class RepeatFigures(NamedTuple):
     event : ndarray
         The size of one event of noise, ``u``.
     noise : ndarray
-        Variance of an answer within its item, ``sigma2``.
+        ``sigma2``; of a model beside one that always scores 0, the variance of its answers.
     """
 
     difference: Floats
@@ -138,6 +142,15 @@ class RepeatSums:
     ) -> None:
         """Take in one answer of both models to one item; each series is named once.
 
+        With ``m`` answers to the item before, ``a`` and ``b`` the new scores, ``A`` and ``B`` the
+        means of those before, and ``x = A - B`` (0 if m = 0), sums grow by the following, where the
+        terms with ``1 / m`` and in ``SS`` are left out if m = 0,
+
+            x' = x + (a - b - x) / (m + 1)      the new difference of the item's means
+            sum of differences: x' - x,         of their squares: x'^2 - x^2
+            sum of 1 / n_i:     1 / (m + 1) - 1 / m
+            SS:                 m / (m + 1) ((a - A)^2 + (b - B)^2)
+
         Parameters
         ----------
         series : ndarray of int
@@ -183,12 +196,12 @@ class RepeatSums:
         if population:
             variance, df = between, k - 1.0
         else:
-            # `left` is the part between items, which ends once all are seen; `share` is its share.
             left = (1.0 - f) * between
             variance = left + f * sigma2 * self.inverse / k**2
             share = left / np.maximum(variance, _LEAST)
             freedom = FREEDOM + PER_EVENT * self.within / u2
             mixed = share**2 / np.maximum(k - 1.0, 1.0) + (1.0 - share) ** 2 / freedom
+            # Without repeats nothing tells the parts apart: the variance is that of k items.
             df = np.where(again > 0.0, 1.0 / np.maximum(mixed, _LEAST), k - 1.0)
         variance = np.where(self.items > 1.0, np.maximum(variance, _LEAST), np.inf)
         df = np.maximum(df, 1.0)
