@@ -295,6 +295,11 @@ class TaskSession:
         return any(map(is_judged, internals.metric_names(self.task)))
 
     @property
+    def resampled_metrics(self) -> list[str]:
+        """Metrics whose standard errors the harness takes long to compute, once all is asked."""
+        return internals.resampled_metrics(self.task)
+
+    @property
     def _generates(self) -> bool:
         return internals.output_type(self.task) == "generate_until"
 

@@ -332,3 +332,20 @@ def test_a_client_s_own_attempts_are_told_before_they_are_set():
     client = SimpleNamespace(max_retries=7)
     assert lms.set_client_attempts(client, 1) == 7 and client.max_retries == 1
     assert lms.set_client_attempts(SimpleNamespace(), 1) is None
+
+
+def test_metrics_whose_standard_errors_take_long_are_those_that_the_harness_resamples():
+    from types import SimpleNamespace
+
+    from lm_eval.api import metrics
+
+    closed = (metrics.mean_stderr, metrics.acc_all_stderr, None)
+    functions = {name: kind for name, kind in vars(metrics).items() if callable(kind)}
+    resampled = {
+        name
+        for name, function in functions.items()
+        if metrics.stderr_for_metric(function, 2) not in closed
+    }
+    task = SimpleNamespace(aggregation=lambda: functions)
+    assert {"chrf", "f1_score"} < resampled
+    assert set(internals.resampled_metrics(task)) == resampled

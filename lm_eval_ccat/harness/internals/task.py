@@ -122,6 +122,21 @@ def metric_names(task: Any) -> list[str]:
     return list(task.aggregation())
 
 
+#: Aggregations of which the harness draws the documents again and again for a standard error.
+_RESAMPLED = (
+    "median", "matthews_corrcoef", "f1_score", "perplexity", "bleu", "chrf", "chrfpp", "ter", "nanmean",
+)  # fmt: skip
+
+
+def resampled_metrics(task: Any) -> list[str]:
+    """Return the names of the metrics whose standard errors the harness takes long to compute."""
+    return [
+        metric
+        for metric, aggregation in task.aggregation().items()
+        if getattr(aggregation, "__name__", "") in _RESAMPLED
+    ]
+
+
 def has_several_targets(task: Any) -> bool:
     """Whether documents have several references, which turns some metrics into 0 and 1."""
     return bool(getattr(task, "multiple_target", 0) or getattr(task, "_multiple_targets", 0))
