@@ -67,6 +67,8 @@ class Sending:
         The same, later by as long as the run has collected no answers since.
     extra : bool
         Whether it takes no slot: a second request for an ask that holds up the line, or a probe.
+    previous : FailedCall or None
+        The attempt that failed before it.
     """
 
     asks: list[Ask]
@@ -75,6 +77,7 @@ class Sending:
     sent: float = 0.0
     waited_since: float = 0.0
     extra: bool = False
+    previous: FailedCall | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,8 @@ class Channel:
     silent_since: float | None = None
     witness: Sending | None = None
     last_answered: list[Ask] = field(default_factory=list)
+    #: How the last items failed that got all their attempts, since a further attempt was answered.
+    _failed_for_good: list[str] = field(default_factory=list)
     #: Attempts of items that an outage put back into the line.
     _earlier_attempts: dict[Item, int] = field(default_factory=dict)
     #: When the requests went out that were answered last.
@@ -195,6 +200,11 @@ class Channel:
         )
         return self.model.slots - sum(busy)
 
+    @property
+    def kept_slots(self) -> int:
+        """Slots that waiting attempts keep: of items that fail as usual others may take them."""
+        return sum(not self._is_usual(sending.previous) for _, sending in self.retries)
+
     def wait(self, moment: float) -> float:
         """Return the seconds until the server's rate allows another call."""
         return self.pace.wait(moment, len(self.wire)) if self.model.remote else 0.0
@@ -202,7 +212,8 @@ class Channel:
     def take_due(self, moment: float) -> Sending | None:
         """Take a waiting attempt that is due, if any."""
         for number, (due, sending) in enumerate(self.retries):
-            if due <= moment:
+            # A pause is for the server, and this one needs none.
+            if due <= moment or self._is_of_item(sending.previous):
                 del self.retries[number]
                 return sending
         return None
@@ -220,6 +231,8 @@ class Channel:
         self.refused_since, self.hangs = None, False
         if sending is not self.witness:
             self.silent_since, self.witness = moment, None
+        if sending.attempt > 1:
+            self._failed_for_good.clear()
         self._answered.append(sending.sent)
         # The first request of what a second one has answered may hang for long.
         for ask in sending.asks if sending.extra else ():
@@ -511,7 +524,7 @@ class Channel:
         is_rate_limit = failure.status == 429 and (failure.wait or 0.0) <= SILENCE and takes_part
         no_attempt_left = remedy is Remedy.DOCUMENT or call.is_last(self.failure_rule)
         # Others are answered, so the server is not to blame for this item.
-        if takes_part and self._fails_alone(call):
+        if takes_part and (self._fails_alone(call) or self._fails_again(call)):
             self._give_up(call, perhaps_server=True)
         # No request to this model can be answered, as with a wrong key.
         elif remedy is Remedy.MODEL:
@@ -628,6 +641,32 @@ class Channel:
         alone = bool(call.asks) and len(asked) == 1 and asked[0].item in self.failing_alone
         return alone and call.failure.is_of_item_or_server and call.is_last(self.failure_rule)
 
+    def _is_usual(self, call: FailedCall | None) -> bool:
+        """Whether the last few items that failed like this were answered at no further attempt."""
+        last = self._failed_for_good[-self.failure_rule.in_a_row :]
+        return (
+            call is not None
+            and len(last) == self.failure_rule.in_a_row
+            and {*last} == {call.failure.kind}
+        )
+
+    def _is_of_item(self, call: FailedCall | None) -> bool:
+        """Whether an attempt failed as usual, and a request that was sent since is answered.
+
+        Then the item is to blame, and will most likely fail for good.
+        """
+        return call is not None and call.moment < self._youngest_answered and self._is_usual(call)
+
+    def _fails_again(self, call: FailedCall) -> bool:
+        """Whether a single item has failed twice in the same way, for its own sake."""
+        previous, alone = call.sending.previous, len(call.asks) == len(call.sending.asks) == 1
+        return (
+            alone
+            and previous is not None
+            and previous.failure.kind == call.failure.kind
+            and self._is_of_item(previous)
+        )
+
     def new_sending(self, asks: list[Ask]) -> Sending:
         """Return a call with asks of the line.
 
@@ -660,7 +699,8 @@ class Channel:
                 self.book.journal.item_to_json(call.asks[0].item), failure.text, attempt,
                 failure.attempts(self.failure_rule), wait,
             )  # fmt: skip
-            self.retries.append((call.moment + wait, Sending(call.asks, attempt, attempts_away)))
+            further = Sending(call.asks, attempt, attempts_away, previous=call)
+            self.retries.append((call.moment + wait, further))
 
     def _note_outage(self, call: FailedCall) -> None:
         """Stop asking a model that is away; keep its open asks until it is back."""
@@ -713,6 +753,8 @@ class Channel:
         )  # fmt: skip
         self.line.arrive([failed])
         self.failed_in_a_row += 1
+        if call.failure.is_of_item_or_server:
+            self._failed_for_good.append(call.failure.kind)
         # The server answered, if only by refusing this document.
         if not perhaps_server:
             self._note_reply(call.sending, call.moment)

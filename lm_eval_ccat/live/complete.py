@@ -237,11 +237,11 @@ def _complete(
     lacking = [task for task, task_run in runs.items() if not task_run.complete]
     if lacking:
         raise RunError(f"{name} lacks documents of {', '.join(lacking)}; complete it again")
-    metrics = [metric for done in runs.values() for metric in done.session.resampled_metrics]
+    metrics = {metric for done in runs.values() for metric in done.session.resampled_metrics}
     # The harness resamples all documents for the errors of these, and says nothing meanwhile.
     if metrics:
         run.observer.note(
-            f"{name}: writing the harness's files; the standard error of {some(sorted({*metrics}))} "
+            f"{name}: writing the harness's files; the standard error of {some(sorted(metrics))} "
             "may take minutes."
         )
     entry = run.spec.model(name)

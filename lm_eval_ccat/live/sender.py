@@ -427,7 +427,7 @@ class Sender:
             asks = self._ask_to_probe(channel, moment)
             if not asks:
                 channel.availability.give_up_probe(moment)
-        elif free > len(channel.retries):  # waiting attempts keep their slots
+        elif free > channel.kept_slots:
             asks = self._asks_of_a_task(channel)
         else:
             asks = []
@@ -464,7 +464,7 @@ class Sender:
         return (
             channel.opened
             and channel.availability.state is State.OPEN
-            and channel.free_slots > len(channel.retries)
+            and channel.free_slots > channel.kept_slots
             and not channel.pace.is_paused(moment, len(channel.wire))
             and not self._awaits_first_contact(channel, moment)
         )

@@ -137,6 +137,53 @@ def test_an_attempt_waits_for_its_time_and_no_other_attempt():
     assert made.take_due(9.0) is late and not made.retries
 
 
+def failing_for_good() -> Any:
+    """A channel of a server that answers, but for three documents at no attempt."""
+    made = channel()
+    for number in range(3):
+        sending = call(number, sent=1.0)
+        for attempt in range(1, made.failure_rule.attempts + 1):
+            sending.sent = 10.0 * number + attempt
+            made.answered(call(9, sent=sending.sent + 0.5), sending.sent + 0.6)
+            made.failed(sending, BUSY, sending.sent + 0.7)
+            sending = made.retries.pop()[1] if made.retries else sending
+    assert [failed.attempts for failed in made.line.arrived] == [made.failure_rule.attempts] * 3
+    made.line.arrived.clear()
+    made.failed(call(5, sent=100.0), BUSY, 100.1)
+    return made
+
+
+def test_a_document_that_fails_like_others_before_is_tried_once_more_and_holds_up_nobody():
+    made = failing_for_good()
+    assert made.kept_slots == 0  # others may go ahead
+    made.answered(call(6, sent=100.0), 100.2)  # sent before it failed, so it says nothing
+    assert made.take_due(100.2) is None
+    made.answered(call(7, sent=100.15), 100.3)
+    again = made.take_due(100.3)
+    made.sent(again, 100.3)
+    made.failed(again, BUSY, 100.4)
+    [failed] = made.line.arrived
+    assert (failed.item, failed.attempts) == (ITEMS[5], 2) and not made.retries
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_a_document_gets_all_attempts_unless_the_server_answers_others_and_no_attempt_helped(
+    helped,
+):
+    """A server that is down, or that now and then answers at a further attempt."""
+    made = failing_for_good()
+    if helped:
+        made.answered(call(8, sent=100.05, attempt=2), 100.2)
+        made.answered(call(7, sent=100.15), 100.3)
+        assert made.kept_slots == 1
+    assert made.take_due(100.9) is None
+    again = made.take_due(101.1)
+    made.sent(again, 101.1)
+    made.failed(again, BUSY, 101.2)
+    [(_, further)] = made.retries
+    assert further.attempt == 3 and not made.line.arrived
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_an_ask_of_two_calls_is_left_to_the_other_which_counts_its_attempts_on(waits):
     made, failed, unrelated = channel(), call(0, 1, 2, 3, attempt=3), call(9)

@@ -124,7 +124,8 @@ def metric_names(task: Any) -> list[str]:
 
 #: Aggregations of which the harness draws the documents again and again for a standard error.
 _RESAMPLED = (
-    "median", "matthews_corrcoef", "f1_score", "perplexity", "bleu", "chrf", "chrfpp", "ter", "nanmean",
+    "median", "matthews_corrcoef", "f1_score", "perplexity",
+    "bleu", "chrf", "chrfpp", "ter", "nanmean",
 )  # fmt: skip
 
 
