@@ -995,8 +995,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "an attempt goes out before its pause is over",
-            "            if due <= moment:",
-            "            if due >= moment or due <= moment:",
+            "            if due <= moment or",
+            "            if due >= moment or due <= moment or",
         ),
         (
             "the second answer to an ask counts",
