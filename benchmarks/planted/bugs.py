@@ -3405,8 +3405,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores by several metrics are compared as one",
         "lm_eval_ccat/live/logs_of_run",
-        "by_outcome[_ONLY_OUTCOME] = None if by_outcome else record.raw",
-        "by_outcome[_ONLY_OUTCOME] = record.raw",
+        "by_outcome[_ONLY_OUTCOME] = None if by_outcome else answer.raw",
+        "by_outcome[_ONLY_OUTCOME] = answer.raw",
         ("tests/live/test_several_metrics.py",),
     ),
     Bug(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +13,7 @@ import numpy as np
 from ..content import RESULT, RankingContent, document_of
 from ..errors import CcatError
 from ..files import safe_name
-from ..journal import read_journal
-from ..records import Answered
-from ..runs.directory import RunDirectory
+from ..records import Answered, Record
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import READER
 from ..scores.readers.logged_runs import can_read, results_files
@@ -38,46 +36,61 @@ class _Scored(NamedTuple):
 _Scores = dict[_Scored, list[float]]
 
 
-def contradictions_in_logs(folder: Path, result: RankingContent, tolerance: float) -> list[str]:
-    """Return a sentence on each place where the logs of a run's models contradict its journal.
+class JournalAnswers:
+    """The scores and the texts of a run's answers, noted while its journal is read."""
 
-    Scores, texts of answers and estimates are compared.
+    def __init__(self) -> None:
+        self._scores: dict[str, _Scores] = {}
+        self._texts: dict[tuple[str, Any, Any], set[str]] = {}
 
-    Parameters
-    ----------
-    folder : Path
-        A run directory.
-    result : dict
-        What its result is.
-    tolerance : float
-        Difference up to which figures count as equal.
-    """
-    answers: dict[str, _Scores] = {}
-    texts_of: dict[tuple[str, Any, Any], set[str]] = {}
-    for record in read_journal(RunDirectory(folder).journal.path)[1]:
-        if isinstance(record, Answered):
-            # Of several outcomes the raw scores are stated by name; a single one has no name.
-            by_outcome = dict(record.raw) if isinstance(record.raw, Mapping) else {}
-            by_outcome[_ONLY_OUTCOME] = None if by_outcome else record.raw
-            task, doc_id, *_ = record.item
-            model_answers = answers.setdefault(record.model, {})
-            texts_of.setdefault((record.model, task, doc_id), set()).update(
-                _texts(record.responses)
-            )
-            for outcome, raw in by_outcome.items():
-                model_answers.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
-    # Logs hold scores of single outcomes, and none of a weighted mean.
-    rankings = [ranking for ranking in rankings_in(folder / RESULT, result) if not ranking.terms]
-    texts: list[str] = []
-    for model, model_answers in answers.items():
-        logs = folder / safe_name(model)
-        if logs.is_dir() and can_read(logs):
-            for ranking in rankings:
-                texts += _other_scores(logs, model, ranking, model_answers, tolerance)
-            for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
-                texts += _other_texts(logs, model, str(task), texts_of)
-            texts += _other_estimates(logs, model, rankings, tolerance)
-    return texts
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records of a journal, and note the answers among them."""
+        for record in records:
+            if isinstance(record, Answered):
+                self._note(record)
+            yield record
+
+    def _note(self, answer: Answered) -> None:
+        # Of several outcomes the raw scores are stated by name; a single one has no name.
+        by_outcome = dict(answer.raw) if isinstance(answer.raw, Mapping) else {}
+        by_outcome[_ONLY_OUTCOME] = None if by_outcome else answer.raw
+        task, doc_id, *_ = answer.item
+        scores = self._scores.setdefault(answer.model, {})
+        texts = self._texts.setdefault((answer.model, task, doc_id), set())
+        texts.update(_texts(answer.responses))
+        for outcome, raw in by_outcome.items():
+            scores.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
+
+    def contradictions_in_logs(
+        self, folder: Path, result: RankingContent, tolerance: float
+    ) -> list[str]:
+        """Return a sentence on each place where the logs of a run's models contradict its journal.
+
+        Scores, texts of answers and estimates are compared.
+
+        Parameters
+        ----------
+        folder : Path
+            A run directory.
+        result : dict
+            What its result is.
+        tolerance : float
+            Difference up to which figures count as equal.
+        """
+        # Logs hold scores of single outcomes, and none of a weighted mean.
+        rankings = [
+            ranking for ranking in rankings_in(folder / RESULT, result) if not ranking.terms
+        ]
+        texts: list[str] = []
+        for model, scores in self._scores.items():
+            logs = folder / safe_name(model)
+            if logs.is_dir() and can_read(logs):
+                for ranking in rankings:
+                    texts += _other_scores(logs, model, ranking, scores, tolerance)
+                for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
+                    texts += _other_texts(logs, model, str(task), self._texts)
+                texts += _other_estimates(logs, model, rankings, tolerance)
+        return texts
 
 
 def _other_scores(

@@ -374,9 +374,7 @@ def _signature(
     return signature
 
 
-def state(
-    folder: str | Path, lines: int | None = None, recorded: RankingContent | None = None
-) -> Result:
+def state(folder: str | Path, lines: int | None = None) -> Result:
     """Return a ranking's state from its run directory, without loading or asking anything.
 
     Parameters
@@ -384,22 +382,25 @@ def state(
     folder : path
     lines : int, optional
         Number of journal lines after which to take the state; default: all.
-    recorded : dict, optional
-        The content of its ``result.json``, if that is read already.
 
     Raises
     ------
     RunError
         The folder holds no ranking, or its journal is damaged.
     """
-    path, book = Path(folder), rebuild(folder, lines)
+    return state_of(rebuild(folder, lines), Path(folder))
+
+
+def state_of(book: Book, folder: Path, recorded: RankingContent | None = None) -> Result:
+    """Return the state of a ranking whose book was rebuilt from its run directory.
+
+    `recorded` is the content of its ``result.json``, if that is read already.
+    """
     header, elapsed = book.journal.header, book.tally.elapsed
     ranking, scorer = book.ranker.result(), scorer_of_run(header)
-    result = result_of(ranking, header, scorer, book, path, seconds=elapsed)
-    last_line = result.last_line if lines is None else min(lines, result.last_line)
+    result = result_of(ranking, header, scorer, book, folder, seconds=elapsed)
     return replace(
         result,
-        last_line=last_line,
         finished=book.done,
         in_flight=[
             {"model": ask.model, "doc_id": book.journal.item_to_json(ask.item)}
@@ -407,7 +408,7 @@ def state(
         ],
         # Pairs that are decided now may be reopened.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
-        further=_further(path, result.journal_sha256, recorded),
+        further=_further(folder, result.journal_sha256, recorded),
     )
 
 

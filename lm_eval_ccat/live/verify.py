@@ -12,7 +12,7 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -27,10 +27,10 @@ from ..plugins import existing
 from ..ranker.headline import headline
 from ..ranker.verdicts import ALL_PAIRS
 from ..records import FORMAT, NewerRecord
-from ..runs.directory import CONFIG, RunDirectory, read_object, read_result
+from ..runs.directory import CONFIG, RunDirectory, book_of, load_banks, read_object, read_result
 from ..shown import short
-from .logs_of_run import contradictions_in_logs
-from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, contradictory_pairs, state
+from .logs_of_run import JournalAnswers
+from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, contradictory_pairs, state, state_of
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 #: Keys of a result that are counted from the journal, whatever the version of the methods.
@@ -158,29 +158,40 @@ def _recomputed(
     recorded : dict, optional
         The content of ``result.json``.
     """
-    result, directory = state(folder, condition.records, recorded), RunDirectory(folder)
-    made_by = str(result.header.versions.get("lm_eval_ccat", ""))
-    # `complete` and others may write lines after the result, which are not part of it.
     last_line = (recorded or cast(RankingContent, {})).get("last_line") or 0
+    # `complete` and others may write lines after the result, which are not part of it.
     is_longer = 0 < last_line < condition.records
-    result_content = state(folder, last_line, recorded).content if is_longer else result.content
+    directory, answers = RunDirectory(folder), JournalAnswers()
+    journal, records = read_journal(directory.journal.path)
+    records = itertools.islice(records, last_line if is_longer else condition.records)
+    # The texts of many answers are large, and without a result nothing is compared with them.
+    noted = iter if recorded is None else answers.noted
+    book = book_of(load_banks(folder), journal, noted(records))
+    result = state_of(book, folder, recorded)
+    result_content, answers_came_later = result.content, False
+    if is_longer:
+        later_records = itertools.islice(journal.read_new(), condition.records - last_line)
+        for record in noted(later_records):
+            book.tally.count(record)
+            answers_came_later |= not isinstance(record, NOT_OF_THE_RANKING)
+    made_by = str(result.header.versions.get("lm_eval_ccat", ""))
     counted, judged = list[str](), list[str]()
     if recorded is not None:
         counted, judged = _contradictions(recorded, mask_values(result_content), made_by)
         # The logs of another version's run hold the estimates of that version.
         written = result_content if made_by == __version__ else recorded
-        judged += contradictions_in_logs(folder, written, CLOSE)
+        judged += answers.contradictions_in_logs(folder, written, CLOSE)
     judged += _differences_of_config(directory)
-    answers_came_later = is_longer and _has_answers_after(directory, last_line)
     # The result is out of date, or lines that it counts are gone from the journal.
     if answers_came_later or last_line > condition.records:
         counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
     if counted or judged:
         words = "The journal gives another result:"
         if answers_came_later:
+            present = state(folder, condition.records).content
             words = (
                 f"The result is of {result_content['items_administered']} answers, the journal has "
-                f"{result.content['items_administered']}: rank --resume writes it anew, and report "
+                f"{present['items_administered']}: rank --resume writes it anew, and report "
                 "reads the journal:"
             )
         # All that was counted agrees; another version judges it in another way.
@@ -188,20 +199,15 @@ def _recomputed(
             words = f"Made by {made_by}; {__version__} comes to other verdicts:"
         words = _with_lines(words, [*counted, *judged])
         return Verification(condition, counted, judged, made_by, words)
-    words = _sound_in_words(condition, result.content, has_result=recorded is not None)
+    # A new copy sums up the money anew, with that of the lines after the result.
+    n_answers, money = result_content["items_administered"], replace(result).money
+    words = _sound_in_words(condition, n_answers, money, has_result=recorded is not None)
     # The page of a run that goes on is always some seconds old.
     if recorded is not None:
         words += _page_doubt(folder, result_content["journal_sha256"])
     if condition.lost:
         words += "\nA crash tore the last line; --resume drops it and asks its item again."
     return Verification(condition, [], [], made_by, words)
-
-
-def _has_answers_after(directory: RunDirectory, last_line: int) -> bool:
-    """Whether a journal goes on after a line with records that change the ranking."""
-    _, records = read_journal(directory.journal.path)
-    later_records = itertools.islice(records, last_line, None)
-    return any(not isinstance(record, NOT_OF_THE_RANKING) for record in later_records)
 
 
 def _differences_of_config(directory: RunDirectory) -> list[str]:
@@ -223,11 +229,13 @@ def _with_lines(words: str, lines: Sequence[str]) -> str:
     return "\n  ".join([words, *lines[:MOST_LINES], *more])
 
 
-def _sound_in_words(condition: Condition, content: RankingContent, has_result: bool) -> str:
+def _sound_in_words(
+    condition: Condition, n_answers: int, money: Mapping[str, float] | None, has_result: bool
+) -> str:
     """Return what a sound journal holds, and that it gives the result that is recorded, if any."""
     words = f"Sound: {condition.records} records of format {condition.version}, chained"
-    words += f", {content['items_administered']} answers"
-    if money := content.get("money"):
+    words += f", {n_answers} answers"
+    if money:
         billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
         words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
     return words + ("; they give the recorded result." if has_result else "; no result yet.")
