@@ -497,7 +497,7 @@ def _run(
             say("%s: %s", "+".join(tasks), target_in_words(plan, options.by_default))
         run.ask()
         if rest := _documents_left(run, plan, options):
-            run.ask_beyond(MODEL, rest)
+            run.ask_beyond(model, rest)
         result = run.finish({MODEL: model.title})
         _require_an_end(run, folder, "+".join(tasks), result)
         runs = run.model_runs.of(model)

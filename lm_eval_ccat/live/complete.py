@@ -115,12 +115,12 @@ def _ended_book(run: Run, folder: Path, is_run_directory: bool) -> Book:
     # is a ranking that ends at once, so that no document is asked adaptively.
     if not is_run_directory:
         open_book(run).event(End(reason="every document is asked"))
+    book = rebuild(folder)
     try:
-        run.require_same()
+        run.require_same(book.journal.identity, book.tally.answering)
     except OtherSettingsError as error:
         # A new run that takes over the answers, as `rank` advises, does not complete this one.
         raise RunError(f"{error.args[0]}. Use those: `complete` asks as the run did") from None
-    book = rebuild(folder)
     if not book.done:
         raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")
     # Answers that came after the deciding one do not count in the ranking, but are paid: the
@@ -281,4 +281,4 @@ def _ask_missing(run: Run, model: HarnessModel) -> None:
         )
     on_disk, asked = len(answered) + len(fitting), len(left) - len(fitting)
     run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
-    run.ask_beyond(name, left)
+    run.ask_beyond(model, left)

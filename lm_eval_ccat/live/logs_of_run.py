@@ -14,11 +14,12 @@ from ..content import RESULT, RankingContent, document_of
 from ..errors import CcatError
 from ..files import safe_name
 from ..records import Answered, Record
+from ..runs.directory import read_object
 from ..scores.answers import EarlierAnswer, earlier_answers
 from ..scores.readers.lm_eval import READER
 from ..scores.readers.logged_runs import can_read, results_files
 from ..scores.reading import Logged, OwnScale, Query
-from .stored import StoredRanking, rankings_in, stored_rankings
+from .stored import StoredRanking, rankings_in
 
 #: Name of the outcome of an answer that is scored by one metric alone.
 _ONLY_OUTCOME = ""
@@ -188,7 +189,7 @@ def _other_estimates(
     files = sorted(results_files(logs), key=lambda file: file.name)
     stored: list[StoredRanking] = []
     with suppress(CcatError):  # full results state no estimate
-        stored = stored_rankings(files[-1], model) if files else []
+        stored = rankings_in(files[-1], read_object(files[-1]), model) if files else []
     for ranking in stored:
         for peer in (peer for peer in rankings if peer.outcome == ranking.outcome):
             # Intervals of parts of a run hold for other looks than those of the whole.

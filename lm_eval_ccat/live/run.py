@@ -22,13 +22,14 @@ from ..content import RESULT
 from ..errors import HarnessError, PromptMismatchError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
-from ..journal import Journal, JournalFile
+from ..journal import Journal, JournalFile, read_journal
 from ..masking import mask
 from ..money import UNKNOWN
-from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Tell, Warn
+from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Warn
 from ..runs.book import Book
 from ..runs.differences import NO_LIMIT, PROMPTS, SCORING_CODE, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
+from ..runs.tally import Tally
 from ..scores.answers import EarlierAnswer
 from ..scores.configuration import configurations_in
 from ..scores.prompts import WRITTEN, compare_prompts
@@ -323,11 +324,10 @@ class Run:
             self.observer.end()
         return self.ended
 
-    def ask_beyond(self, model: str, items: Sequence[Item]) -> None:
+    def ask_beyond(self, model: HarnessModel, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer; see `Sender.ask_beyond_bank`."""
         # What serves all models takes longer the more there are, and this is done for each of them.
-        asked = [candidate for candidate in self.models if candidate.name == model]
-        self._sender(asked).ask_beyond_bank(model, items)
+        self._sender([model]).ask_beyond_bank(model.name, items)
 
     def _sender(self, models: Sequence[HarnessModel]) -> Sender:
         """Return a sender for models, which are made first: a refused one begins no journal."""
@@ -438,8 +438,12 @@ class Run:
         """
         plan, directory = self.plan, self.directory
         assert directory is not None
-        changed, journal = self.require_same(), directory.journal
-        book = Book(plan.new_ranker(directory.read_header()), journal)
+        recorded, records = read_journal(directory.journal.path)
+        tally, journal = Tally(), directory.journal
+        for record in records:
+            tally.count(record)
+        changed = self.require_same(recorded.identity, tally.answering)
+        book = Book(plan.new_ranker(recorded.header), journal)
         book.read()
         if journal.torn:
             self.observer.warn(
@@ -509,11 +513,18 @@ class Run:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
         corrected = [name for name in aside if re.search(rf"{_pattern_of(name)}\.model", changes)]
-        unanswering = set(aside) - self._answering() if aside else ()
+        unanswering = set(aside) - book.tally.answering
         return [name for name in aside if name in {*names, *corrected, *unanswering}]
 
-    def require_same(self) -> Differences:
+    def require_same(self, old: Header, answering: Collection[str]) -> Differences:
         """Return the allowed changes since the run began; refuse to continue a different run.
+
+        Parameters
+        ----------
+        old : Header
+            Identity of the run so far.
+        answering : collection of str
+            Models with an answer in its journal. The entries of the others may be corrected.
 
         Raises
         ------
@@ -521,8 +532,7 @@ class Run:
             Something else differs; the message shows each such difference as ``old -> new``.
         """
         assert self.directory is not None
-        old, new = self.directory.present_identity(), identity_of(self.plan)
-        before = old.task["prompts"]
+        new, before = identity_of(self.plan), old.task["prompts"]
         for task, session in self.plan.sessions.items():
             marks = dict(zip(session.doc_ids, before.get(task, ())))
             compared = compare_prompts(marks, session.marks, ("the run", f"task {task} now"))
@@ -531,24 +541,13 @@ class Run:
         old = _comparable(old, Spec.recorded(old.config))
         new = _comparable(new, self.spec)
         accepted = [rf"task\.{SCORING_HASH}"] if SCORING_CODE in self.spec.accept_change else []
-        answering, asked = self._answering(), {entry.name for entry in self.asked}
+        asked = {entry.name for entry in self.asked}
         recorded = {entry["name"] for entry in old.config["models"]}
-        correctable = [rf"{_pattern_of(name)}\.model.*" for name in asked - answering]
+        correctable = [rf"{_pattern_of(name)}\.model.*" for name in asked.difference(answering)]
         # A model of another name, a corrected one say, may join; one that never answered may leave.
-        correctable += [_pattern_of(name) for name in recorded - asked - answering]
+        correctable += [_pattern_of(name) for name in recorded - asked.union(answering)]
         allowed = may_change(*accepted, *correctable)
         return differences(old, new, allowed).require_same_run(str(self.directory.path))
-
-    def _answering(self) -> set[str]:
-        """Return the models that have an answer in the journal.
-
-        The entries of the others may be corrected on resuming. A text that could not be scored is
-        an answer, too: a failed record with responses.
-        """
-        assert self.directory is not None
-        records = JournalFile(self.directory.journal.path).read_new()
-        answers = (record for record in records if isinstance(record, Answered))
-        return {answer.model for answer in answers if isinstance(answer, Tell) or answer.responses}
 
 
 def _counts_in_words(counts: Mapping[str, int]) -> str:

@@ -126,6 +126,9 @@ class Tally:
         Attempts without an answer, by their kind of failure.
     seconds : dict of model to float
         Seconds of all answers.
+    answering : set of str
+        Models with an answer, told or not. A text that could not be scored is one, too: a failed
+        record with responses.
     answered, tokens, token_sources, empty_outputs, prior
         Sums over the answers that the Ranker was told.
     scores : dict of (task, outcome) to dict of model to ScoreRange
@@ -171,6 +174,7 @@ class Tally:
     lengths: dict[str, Costs] = _by_model(lambda: Costs())
     paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
     attempts: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
+    answering: set[str] = field(default_factory=set)
     answered: dict[str, int] = _by_model(int)
     seconds: dict[str, float] = _by_model(float)
     tokens: dict[str, Tokens] = field(default_factory=dict)
@@ -204,6 +208,8 @@ class Tally:
         `count_answer` adds to these when the Ranker is told.
         """
         self._count_time(record)
+        if isinstance(record, Answered) and (isinstance(record, Tell) or record.responses):
+            self.answering.add(record.model)
         match record:
             case BeyondBank():
                 self._pay(record, BILLED)

@@ -194,7 +194,7 @@ def test_stored_answers_that_fit_no_prompt_are_refused_before_a_run_has_answers(
         ),
         spec=SimpleNamespace(prior={"m": ["logs"]}, model=lambda name: None),
         observer=SimpleNamespace(note=str),
-        ask_beyond=lambda name, items: asked.extend(items),
+        ask_beyond=lambda model, items: asked.extend(items),
     )
     model = SimpleNamespace(
         name="m", open=lambda: None, close=lambda: None, has_prior_answer=lambda item: False
