@@ -15,9 +15,9 @@ from ..errors import CcatError
 from ..files import safe_name
 from ..records import Answered, Record
 from ..runs.directory import read_object
-from ..scores.answers import EarlierAnswer, earlier_answers
-from ..scores.readers.lm_eval import READER
-from ..scores.readers.logged_runs import can_read, results_files
+from ..scores.readers.lm_eval import table_of
+from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs, results_files
+from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged, OwnScale, Query
 from .stored import StoredRanking, rankings_in
 
@@ -86,16 +86,27 @@ class JournalAnswers:
         for model, scores in self._scores.items():
             logs = folder / safe_name(model)
             if logs.is_dir() and can_read(logs):
-                for ranking in rankings:
-                    texts += _other_scores(logs, model, ranking, scores, tolerance)
+                runs_by_task: dict[str | None, list[LoggedRun]] = {}
                 for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
-                    texts += _other_texts(logs, model, str(task), self._texts)
+                    # The logs may lack a task.
+                    with suppress(CcatError):
+                        runs_by_task[task] = find_runs(logs, task)[0]
+                for ranking in rankings:
+                    if runs := runs_by_task.get(ranking.outcome.task):
+                        texts += _other_scores(logs, model, ranking, runs, scores, tolerance)
+                for runs in runs_by_task.values():
+                    texts += _other_texts(logs, model, runs, self._texts)
                 texts += _other_estimates(logs, model, rankings, tolerance)
         return texts
 
 
 def _other_scores(
-    logs: Path, model: str, ranking: StoredRanking, answers: _Scores, tolerance: float
+    logs: Path,
+    model: str,
+    ranking: StoredRanking,
+    runs: Sequence[LoggedRun],
+    answers: _Scores,
+    tolerance: float,
 ) -> Iterator[str]:
     """Yield a sentence on the first document whose score in logs is not that of the journal.
 
@@ -106,6 +117,8 @@ def _other_scores(
     model : str
     ranking : StoredRanking
         The result of the run by one outcome.
+    runs : sequence of LoggedRun
+        Those of its task in the logs.
     answers : mapping
         Raw scores in the journal, by outcome and document, in the order in which they came.
     tolerance : float
@@ -114,7 +127,7 @@ def _other_scores(
     outcome = ranking.outcome
     try:
         scale = OwnScale("the run", ranking.scale)
-        table = READER.read(logs, outcome.query(Query(partial=True, beside=scale)), None)
+        table = table_of(logs, runs, outcome.query(Query(partial=True, beside=scale)))
     # The logs may lack a metric that only the run computes.
     except CcatError:
         return
@@ -161,18 +174,21 @@ def _scores_by_document(answers: _Scores, outcome: Logged) -> dict[Any, list[flo
 
 
 def _other_texts(
-    logs: Path, model: str, task: str, texts_of: Mapping[tuple[str, Any, Any], set[str]]
+    logs: Path,
+    model: str,
+    runs: Sequence[LoggedRun],
+    texts_of: Mapping[tuple[str, Any, Any], set[str]],
 ) -> Iterator[str]:
     """Yield the first document to which the logs of a model have an answer of another text."""
-    answers: list[EarlierAnswer] = []
-    with suppress(CcatError):
-        answers = earlier_answers(logs, task)
-    for answer in answers:
-        texts = texts_of.get((model, task, answer.doc_id))
-        if texts and not texts >= {*_texts(answer.responses)}:
-            prefix = f"{logs.name}: the samples of {task}"
-            yield f"{prefix} have another answer to document {answer.doc_id!r} than the journal"
-            return
+    for run in sorted(runs, key=lambda run: run.date):
+        for row in sound_rows(run.samples):
+            doc_id, responses = row["doc_id"], row.get("resps")
+            texts = texts_of.get((model, run.task, doc_id))
+            logged_texts = _texts(responses if isinstance(responses, list) else ())
+            if texts and not texts.issuperset(logged_texts):
+                prefix = f"{logs.name}: the samples of {run.task}"
+                yield f"{prefix} have another answer to document {doc_id!r} than the journal"
+                return
 
 
 def _texts(responses: Any) -> Iterator[str]:

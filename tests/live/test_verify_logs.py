@@ -162,9 +162,10 @@ def test_a_page_of_another_result_and_a_changed_configuration_are_told(bench, se
 
 def test_one_text_of_several_that_the_journal_has_not_is_found(monkeypatch):
     for logged, found in (("own", False), ("other", True)):
-        answer = SimpleNamespace(doc_id=3, responses=[["own", logged]])
-        monkeypatch.setattr(logs_of_run, "earlier_answers", lambda *_, answer=answer: [answer])
-        texts = list(logs_of_run._other_texts(Path("m"), "m", "t", {("m", "t", 3): {"own"}}))
+        row = {"doc_id": 3, "resps": [["own", logged]]}
+        monkeypatch.setattr(logs_of_run, "sound_rows", lambda _, row=row: [row])
+        runs = [SimpleNamespace(task="t", date="", samples=None)]
+        texts = list(logs_of_run._other_texts(Path("m"), "m", runs, {("m", "t", 3): {"own"}}))
         assert (
             texts
             == ["m: the samples of t have another answer to document 3 than the journal"][

@@ -88,6 +88,17 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         The metric's scale is not known, or a score lies outside it.
     """
     runs, warnings = find_runs(path, query.task)
+    return table_of(path, runs, query, warnings, on_progress)
+
+
+def table_of(
+    path: Path,
+    runs: Sequence[LoggedRun],
+    query: Query,
+    warnings: Sequence[str] = (),
+    on_progress: Progress = None,
+) -> ScoreTable:
+    """Read runs of one task that `find_runs` found, and warned of; see `read`."""
     runs, left_out = full_runs(runs, query.partial, query.selected)
     runs, differing = comparable_runs(runs)
     task = runs[0].task
@@ -98,7 +109,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     grid = ScoreGrid(labels)
     labelled_runs = oldest_first(runs, labels)
     contents = _read_into(grid, labelled_runs, SampleQuery(metric, task, filter), on_progress)
-    warnings += [
+    notes = [
+        *warnings,
         *_doubt_of_direction(name, metric),
         *left_out,
         *differing,
@@ -110,7 +122,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
     latest_run, _ = labelled_runs[-1]
-    warnings += _doubts_of_script(latest_run, name)
+    notes += _doubts_of_script(latest_run, name)
     higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
@@ -121,7 +133,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         # A scale that takes any number is none; the scores have to suggest one.
         stated_scale=None if metric.scale is _ANY_NUMBER else metric.scale,
         lower_is_better=None if higher_is_better is None else not higher_is_better,
-        warnings=warnings,
+        warnings=notes,
         say_missing=True,
         settings=shared_settings(runs),
         configurations=configurations_of(runs, contents.sent),
