@@ -244,15 +244,14 @@ def _complete(
             f"{name}: writing the harness's files; the standard error of {some(sorted(metrics))} "
             "may take minutes."
         )
-    entry = run.spec.model(name)
     for task, task_run in runs.items():
         save_model(
             folder,
             name,
             {task: task_run},
             groups={},
-            model=str(entry.model),
-            model_args=mask(entry.model_args),
+            model=str(model.entry.model),
+            model_args=mask(model.entry.model_args),
             hub={},
             bootstrap_iters=BOOTSTRAP,
         )

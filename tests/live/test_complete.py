@@ -192,7 +192,7 @@ def test_stored_answers_that_fit_no_prompt_are_refused_before_a_run_has_answers(
         book=SimpleNamespace(
             tally=SimpleNamespace(set_aside={}), answers=SimpleNamespace(of=lambda name: answered)
         ),
-        spec=SimpleNamespace(prior={"m": ["logs"]}, model=lambda name: None),
+        spec=SimpleNamespace(prior={"m": ["logs"]}),
         observer=SimpleNamespace(note=str),
         ask_beyond=lambda model, items: asked.extend(items),
     )
