@@ -66,7 +66,7 @@ _HARNESS_SETTINGS = (
     "system_instruction",
 )  # fmt: skip
 #: Share of empty answers and refusals above which a model gets no row, without `fail_on_empty`.
-_MAX_UNANSWERED = 0.9
+_MAX_EMPTY = 0.9
 #: What to do with a model of which so many answers are empty.
 _PLACE_AGAIN = (
     "and no row can be withdrawn: correct its entry (chat template, token limit, stop sequences) "
@@ -161,8 +161,9 @@ def _ask(
 ) -> Added:
     """Ask the models in a run directory of the board and add the results.
 
-    A run that another call of the same configuration left there is resumed. It is removed once a
-    row stands, or if no model answered anything.
+    The file ``newcomers.yaml`` has the run directory ``runs/newcomers``, a mapping ``runs/run``. A
+    run that an earlier call left there is resumed. The directory is removed once a row stands, or
+    if no model answered anything. `name` is the model's on the board, if there is one model.
     """
     from ..live.result import Observer
     from ..live.spec import Spec
@@ -171,18 +172,18 @@ def _ask(
     _require_newcomers(board, spec, name)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     run_dir = board.path / RUNS / stem
-    max_share = _MAX_UNANSWERED if spec.fail_on_empty is None else spec.fail_on_empty
+    max_share = _MAX_EMPTY if spec.fail_on_empty is None else spec.fail_on_empty
     resume = (run_dir / JOURNAL).is_file()
-    # A run in which all models answered next to nothing is begun anew: whoever comes again has
-    # corrected their entries, maybe without a change of any setting that would tell.
+    # If too many answers of every model were empty or refusals, the run is begun anew: the user has
+    # corrected the entries since, maybe by something that no setting shows (a server's template).
     if resume and {model.name for model in spec.models} <= _mostly_empty(run_dir, max_share).keys():
         _put_aside(run_dir)
         resume = False
     options = _options_of_board(board, spec, run_dir if resume else None)
     for text in _overruled(board, spec, options):
         (observer or Observer()).warn(text)
-    # Scores of the known models lie beside the run and not in it, whose folder `rank` must find new
-    # or as it left it.
+    # The known models' scores lie beside the run directory: `rank` takes a directory only if it is
+    # new, or as an earlier `rank` left it.
     known_file = run_dir.with_name(f"{stem}.known.parquet")
     if _write_known(board, known_file):
         options["known"] = str(known_file)
@@ -442,9 +443,7 @@ def _put_aside(run_dir: Path) -> None:
     run_dir.rename(aside)
 
 
-def _add_run(
-    board: Board, run_dir: Path, name: str | None, max_share: float = _MAX_UNANSWERED
-) -> Added:
+def _add_run(board: Board, run_dir: Path, name: str | None, max_share: float = _MAX_EMPTY) -> Added:
     """Copy a run's journal into the board's folder, and add a row for each of its models.
 
     Parameters

@@ -39,7 +39,13 @@ class Display(Progress):
         self._out = sys.stdout
 
     def confirm(self, question: str) -> bool:
-        """Ask the user a yes-or-no question; raise a `UsageError` without a terminal."""
+        """Ask the user whether to start a run that has no limit; the question ends with " Start?".
+
+        Raises
+        ------
+        UsageError
+            There is no terminal to ask on, and no ``--yes``.
+        """
         if self.yes:
             return True
         if not sys.stdin.isatty():

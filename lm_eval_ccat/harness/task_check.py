@@ -118,6 +118,9 @@ def check_tasks(
 ) -> list[TaskCheck]:
     """Check tasks, groups, tags or task files.
 
+    Documents that are not on this machine are fetched, unless the environment says that the hub is
+    offline (``HF_HUB_OFFLINE=1``), as the command sets it without --download.
+
     Parameters
     ----------
     names : sequence of str
@@ -125,7 +128,12 @@ def check_tasks(
     include_path
         As in the harness.
     metric : str, optional
-        Check only this metric.
+        Check only this metric, without a filter: ``exact_match``, ``bleu@zh``.
+
+    Returns
+    -------
+    list of TaskCheck
+        One for each task; a group or tag is checked as its tasks.
 
     Raises
     ------
@@ -135,7 +143,7 @@ def check_tasks(
     manager = internals.task_manager(names, include_path)
     configs: dict[str, dict[str, object]] = {}
     loaded: dict[str, object] = {}
-    troubles: dict[str, str] = {}  # counts for what is not in `loaded` in the end
+    troubles: dict[str, str] = {}  # read in the end for names that `loaded` lacks
 
     def load(name: str, tasks: Iterable[str]) -> bool:
         """Note what a name loads, or the trouble of each of its tasks; return whether it loaded."""

@@ -346,8 +346,9 @@ def _documents_of(samples: Path, modified: int) -> LoggedDocuments:
 def _mark_of_target(row: SampleRow) -> str | None:
     """Return the mark of a row's target; None if it states none.
 
-    Before 0.4.3 the harness wrote no hash. A target that JSON has changed has a mark of another
-    kind, which can be compared with its like alone.
+    The mark is the beginning of the harness's hash, ``"3f2a90bc"``. Before 0.4.3 the harness wrote
+    no hash. JSON may have changed the target itself (a tuple to a list), and with it the hash, so
+    its mark begins with ``~``, and only marks that both do are compared.
     """
     hashed = row.get("target_hash")
     return hashed[:DIGITS] if isinstance(hashed, str) else _mark_of(row.get("target"))

@@ -256,22 +256,11 @@ class RankingBuilder:
     ) -> tuple[float, float] | None:
         """Return the interval as if failed items had scored 0 (low end) or 1 (high end).
 
-        If a share of the items asked failed, the same share of the whole task counts as failed.
-        None if no item failed.
+        None if no item failed. An item that lacks one outcome (its judge failed, say) failed for
+        that outcome alone; see `OutcomeState.hidden_by_failures`.
         """
-        drop = rise = 0.0
-        for task, weight in zip(score.tasks, score.weights.tolist()):
-            positions = self._contents.tasks[task].positions
-            leader = self._contents.tasks[task].leader
-            if failed := [
-                item - positions.start
-                for item in account.failed
-                if positions.start <= item < positions.stop
-            ]:
-                expected = leader.expected(account.number)[failed]
-                asked = len(failed) + len(leader.scores[account.number])
-                drop += weight * float(expected.sum()) / asked
-                rise += weight * float((1.0 - expected).sum()) / asked
+        hidden = [state.hidden_by_failures(account.number) for state in score.outcomes]
+        drop, rise = (score.outcome_weights @ np.array(hidden)).tolist()
         if not (drop or rise):
             return None
         low, high = estimate.interval(confidence)

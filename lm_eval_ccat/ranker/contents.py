@@ -119,6 +119,17 @@ class OutcomeState:
         total = math.fsum(scores)
         return total / n_answers, (total + n_answers - len(scores)) / n_answers
 
+    def hidden_by_failures(self, model: int) -> tuple[float, float]:
+        """Return how far a model's mean falls, and rises, if its failed items score 0, or 1.
+
+        The share of failed items among those asked counts as that of the whole task. If 10 of 100
+        items failed, on which .6 was expected, it is (.06, .04): an estimate has .6 for each.
+        """
+        if not (failed := self.failed[model]):
+            return 0.0, 0.0
+        expected, asked = self.expected(model)[failed], len(failed) + len(self.scores[model])
+        return float(expected.sum()) / asked, float((1.0 - expected).sum()) / asked
+
     def failure_bias(self, model: int) -> float:
         """Return how far a model's failures may bias its estimate (the function `failure_bias`)."""
         if not self.failed[model]:
@@ -204,7 +215,7 @@ class Task:
             state.forget()
 
     def add_model(self) -> None:
-        """Add one more model."""
+        """Add one more model, which gets the next number."""
         self._changed()
         for state in self.states:
             state.policy.add_model()

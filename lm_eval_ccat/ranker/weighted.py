@@ -58,6 +58,8 @@ class WeightedSum:
     tasks : list of int
     outcomes : list of OutcomeState
         Outcomes in the sum.
+    outcome_weights : ndarray of shape (n_outcomes,)
+        Weight of each outcome.
     weights : ndarray of shape (n_tasks,)
         Weight of each task.
     """
@@ -79,6 +81,7 @@ class WeightedSum:
         ]
         self.tasks = list(factor)
         self.outcomes = [state for term in self._terms for state in term.states]
+        self.outcome_weights = np.concatenate([term.weights for term in self._terms])
         self.weights = np.array([term.weights.sum() for term in self._terms])
         self._shares_prior = [prior is not None and task in prior.tasks for task in self.tasks]
         self._prior = prior if any(self._shares_prior) else None
@@ -123,14 +126,12 @@ class WeightedSum:
             )
             # The bias of a sum is the weighted sum of the outcomes' biases.
             if any(any(state.failed) for state in self.outcomes):
-                weights = np.concatenate([term.weights for term in self._terms])
                 biases = [
                     [state.failure_bias(model) for model in range(len(belief.location))]
                     for state in self.outcomes
                 ]
-                belief = replace(
-                    belief, failure_bias=(weights[:, None] * np.array(biases)).sum(axis=0)
-                )
+                bias = (self.outcome_weights[:, None] * np.array(biases)).sum(axis=0)
+                belief = replace(belief, failure_bias=bias)
             self._belief = key, belief
         return self._belief[1]
 

@@ -285,7 +285,8 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
 def information_chart(run: StoredRun) -> dict[str, Any]:
     """Return the bank's information over ability, and where each model and its items lie.
 
-    Of a run whose models all have an ability (`StoredRun.has_curves`).
+    An item lies at the ability at which it tells most. All models that were asked need an ability
+    (`StoredRun.has_curves`).
     """
     bank = run.bank
     assert bank is not None
@@ -294,7 +295,7 @@ def information_chart(run: StoredRun) -> dict[str, Any]:
     grid, total, location = information_curve(bank, abilities)
     answers = run.columns
     bank_position = np.array([bank.index[doc] for doc in answers.docs], dtype=int)
-    # Positions in the bank of the items that each model was asked.
+    # Positions in the bank of the items that each model answered; `answers.model` numbers `models`.
     items = {
         model: bank_position[answers.doc[answers.model == j]] for j, model in enumerate(run.models)
     }

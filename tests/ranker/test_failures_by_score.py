@@ -94,6 +94,32 @@ def test_the_bound_is_the_interval_if_all_that_failed_had_scored_0_or_1():
     assert low <= row.interval[0] - 0.2 and high >= row.interval[1] + 0.2
 
 
+@pytest.mark.parametrize("judge_fails", [False, True])
+def test_each_outcome_has_the_bound_of_its_own_scores(judge_fails):
+    """Every other item has no f1 score: if all of these were 0, f1 would be half of its .9."""
+    banks = {name: ItemBank.blank(range(400), task="t", metric=name) for name in ("em", "f1")}
+    ranker = Ranker(
+        {"t": banks}, {"a": 1.0}, stop="limits", max_items=40, weights={"em": 1.0, "f1": 0.0}
+    )
+    n = 0
+    while not ranker.done:
+        for model, item in ranker.ask():
+            n += 1
+            if n % 2:
+                ranker.tell(model, item, {"em": 0.1, "f1": 0.9})
+            elif judge_fails:
+                ranker.tell(model, item, {"em": 0.1})
+            else:
+                ranker.fail(model, item, "no")
+    outcomes = ranker.result().tasks["t"].outcomes
+    [em], [f1] = outcomes["em"].models, outcomes["f1"].models
+    assert f1.bound[0] <= f1.interval[0] - 0.4 and f1.bound[1] <= 1.0
+    if judge_fails:
+        assert em.bound is None
+    else:
+        assert em.bound[0] >= em.interval[0] - 0.1 and em.bound[1] >= em.interval[1] + 0.4
+
+
 def test_failures_that_may_hide_low_scores_lower_an_interval_and_no_others():
     """A bias above 0 says that the scores that were seen are too high."""
     plain = Estimate(0.5, 0.05)

@@ -195,8 +195,9 @@ class SharedSequence:
     def fix(self, item: int, start: int = 0) -> None:
         """Fix `item` as the next of the sequence; it changes places with the item that is there.
 
-        Nothing changes if its place is fixed already or among the first `start`, which models are
-        past.
+        With one place fixed, ``fix(0)`` makes ``[3, 0, 4, 1]`` of ``[3, 1, 4, 0]``. Nothing changes
+        if its place is fixed already, or is among the first `start`: a model is done with the items
+        there, and they may have come to it without a draw.
         """
         position, end = int(self.position[item]), max(self.fixed, start)
         if position < end:

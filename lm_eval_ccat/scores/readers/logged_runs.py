@@ -579,8 +579,10 @@ def configurations_of(
 ) -> dict[str, dict[str, str]]:
     """Return the configuration of each model whose results files say it.
 
-    Of generation settings that differ between a model's runs it names every value. How answers
-    are drawn may stand in the samples alone, by whose files the settings were `sent`.
+    Where a model's runs differ in a generation setting, the value names all of them:
+    ``{"m": {"model": "m", "temperature": "0.8,usual"}}``, with "usual" for a run without the
+    setting or at its usual value (temperature 0). `sent` has each sample file's generation
+    settings, as only the samples may state a temperature.
     """
     by_model = grouped(
         (run.model, drawing(sent[run.samples]) | run.configuration) for run in runs if run.results
