@@ -21,7 +21,7 @@ from .comparison import Compared, Comparison, Gate, require_margin
 from .live_comparison import compare_live
 from .losses import n_documents_of
 from .mean_scores import compare_estimates
-from .result import Observer
+from .result import FEWEST_ITEMS, Observer
 from .run_documents import on_same_documents, require_one_order
 from .shared_documents import Grouping, LoggedSide, SharedDocuments
 from .sides import (
@@ -204,6 +204,7 @@ class _StoredComparison:
         if not (task or self.spec.metrics):
             self.warnings.extend(warnings_of_lacking(self.sides, shared))
         outcomes: list[Compared] = []
+        too_few: list[Compared] = []
         models = "", ""
         warnings_by_outcome: dict[str, list[str]] = {}
         for held in self._held(shared):
@@ -211,9 +212,19 @@ class _StoredComparison:
                 self._require_one_model(outcomes[-1].metric, models, held)
             models = held.models
             compared = self._compared(held, warnings_by_outcome)
-            outcomes.append(replace(compared, decisive=self._is_decisive(held)))
+            compared = replace(compared, decisive=self._is_decisive(held))
+            outcomes.append(compared)
+            # A ranking shows no score of a task that a few items happen to give.
+            if not compared.decisive and _has_few_items(held, compared):
+                too_few.append(compared)
+        if any(compared.decisive for compared in outcomes):
+            outcomes = [compared for compared in outcomes if compared not in too_few]
+            self.warnings.extend(
+                f"{compared.name} is left out: too few items ({compared.overall.documents})"
+                for compared in too_few
+            )
         # The other side may lack what steered a run, and something has to decide.
-        if not any(compared.decisive for compared in outcomes):
+        else:
             outcomes = [replace(compared, decisive=True) for compared in outcomes]
         baseline, candidate = models
         # Two sides of one name are told apart by where they lie.
@@ -308,6 +319,13 @@ class _StoredComparison:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
         first, second = on_same_documents(first, second, names, warnings)
         return compare_estimates(first, second, names, self.gate)
+
+
+def _has_few_items(held: _HeldOutcome, compared: Compared) -> bool:
+    """Whether a run asked fewer items than a score of their own takes."""
+    runs = [side for side in held.sides if isinstance(side, StoredRanking)]
+    n_items = [int(side.content["items_of_benchmark"]) for side in runs]
+    return bool(runs) and compared.overall.documents < min(FEWEST_ITEMS, *n_items)
 
 
 def _with_outcomes(warnings_by_outcome: Mapping[str, Sequence[str]]) -> list[str]:

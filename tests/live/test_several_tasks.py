@@ -336,3 +336,20 @@ def test_equal_weights_of_one_group_are_those_of_its_tasks_and_of_several_those_
     assert task_weights("equal", sizes, {"pair": inner["pair"]}) == {"a": 0.25, "b": 0.75, "c": 1.0}
     assert task_weights("", sizes, inner) == inner["all"]
     assert task_weights("", sizes, {"pair": inner["pair"]}) == sizes
+
+
+@pytest.mark.long
+def test_a_task_of_too_few_items_has_no_score_in_a_comparison_either(suite, server, ccat):
+    suite.ranked(server, MODELS[:2], bank=None, tasks=["first", "second"], max_items=8)
+    run = suite.run()
+    board = json.loads((run / "result.json").read_text())["board"]
+    cells = {column["name"]: column["models"]["m01"] for column in board}
+    assert [cells[task] for task in NAMES[:2]] == [{"items": 4, "too_few": True}] * 2
+    told = ccat("compare", run, "--models", "m01,m05", code=3)
+    assert told.out.count("scores: ") == 1  # the average's
+    for task in NAMES[:2]:
+        assert f"{task}/share is left out: too few items (4)" in told.err
+    # Whoever names a task gets what there is.
+    assert (
+        "4 documents" in ccat("compare", run, "--models", "m01,m05", "--task", "first", code=3).out
+    )
