@@ -314,6 +314,11 @@ class _StoredComparison:
             if np.array_equal(documents.baseline, documents.candidate):
                 warnings.extend(_doubt_of_equal_scores(compared, scale.span))
             return replace(compared, n_items=n_documents_of(sources, outcome.task))
+        # An estimate rests on what its run accepted.
+        for side in held.sides:
+            if isinstance(side, StoredRanking):
+                told = side.content.get("warnings", ())
+                warnings += [text for text in told if text.startswith("accepted: ")]
         # Estimates are of the whole benchmark, not of its parts.
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")

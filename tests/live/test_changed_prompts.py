@@ -80,6 +80,8 @@ def test_it_is_accepted_with_a_wide_prior_and_every_surface_says_so(bench, serve
     assert any(said in text for text in json.loads((run / "result.json").read_text())["warnings"])
     assert main(["report", str(run), "-o", str(page)]) == 0
     assert said in page.read_text()
+    assert main(["compare", str(run), "--models", ",".join(TWO)]) in (0, 3, 5)
+    assert said in capsys.readouterr().err
     _, records = read_journal(run / "journal.jsonl")
     [accepted] = [record for record in records if isinstance(record, Accept)]
     assert accepted.change == "prompts" and said in accepted.what[0]
