@@ -317,8 +317,8 @@ class _StoredComparison:
         # An estimate rests on what its run accepted.
         for side in held.sides:
             if isinstance(side, StoredRanking):
-                told = side.content.get("warnings", ())
-                warnings += [text for text in told if text.startswith("accepted: ")]
+                texts = side.content.get("warnings", ())
+                warnings += [text for text in texts if text.startswith("accepted: ")]
         # Estimates are of the whole benchmark, not of its parts.
         if self.grouping:
             raise UsageError("--by and --cluster need the scores of both sides, not an estimate")
