@@ -202,7 +202,7 @@ def opened(**models: Any) -> Any:
         model = SimpleNamespace(open=lambda: None, remote=False, account=account)
         channels[name] = SimpleNamespace(
             name=name, model=model, pace=Pace(), median=None, opened=False, to_open=True,
-            availability=Availability(60.0), free_slots=4, retries=[], wire=[],
+            availability=Availability(60.0), free_slots=4, kept_slots=0, retries=[], wire=[],
         )  # fmt: skip
         asks[name] = None if number is None else SimpleNamespace(number=number)
     part = sender(
