@@ -5331,4 +5331,11 @@ BUGS: tuple[Bug, ...] = (
             "tests/live/test_outages.py::test_documents_that_are_refused_sooner_than_others_are_answered_cost_no_model",
         ),
     ),
+    Bug(
+        "a text that nothing could score is no answer",
+        "lm_eval_ccat/runs/tally",
+        "isinstance(record, Answered) and (isinstance(record, Tell) or record.responses)",
+        "isinstance(record, Tell)",
+        ("tests/runs/test_book.py",),
+    ),
 )

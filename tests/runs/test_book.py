@@ -21,7 +21,7 @@ from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.masking import MASK, forget, remember
 from lm_eval_ccat.money import Tokens, no_money, sum_of
-from lm_eval_ccat.records import BeyondBank, End, Header, Interrupt, Item, Lost, Session, Tell
+from lm_eval_ccat.records import BeyondBank, End, Fail, Header, Interrupt, Item, Lost, Session, Tell
 from lm_eval_ccat.runs.book import Book, NewAsk
 from lm_eval_ccat.runs.directory import LOG, RunDirectory
 from lm_eval_ccat.runs.kept_answers import KeptAnswers
@@ -394,3 +394,12 @@ def test_answers_that_wait_when_a_run_has_ended_are_not_to_come():
     assert book.held_up().startswith(words)
     book.event(End(reason="a deadline", gaps=True))
     assert book.held_up() == ""
+
+
+def test_a_model_whose_text_nothing_could_score_has_answered():
+    """Its entry is no more to be corrected; that of a model without any text is."""
+    tally, item = Tally(), Item(("t", 0))
+    tally.count(Fail(model="a", item=item, responses=[["a text"]], reason="no number in it"))
+    tally.count(Fail(model="b", item=item, responses=[], reason="HTTP 400"))
+    tally.count(Tell(model="c", item=item, responses=[["4"]], score=1.0))
+    assert tally.answering == {"a", "c"}
