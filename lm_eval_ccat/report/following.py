@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -229,6 +230,9 @@ def to_rank(tasks: Sequence[str], *, own_tasks: bool = False, **flags: str | Non
 
 
 def _rounded_up(amount: float, digits: int) -> str:
-    """Write an amount with so many decimals, and never less than it is."""
+    """Write an amount, never less than it is, with so many decimals or two significant digits."""
+    # A cent may be many times a small amount.
+    if 0.0 < amount < 1.0:
+        digits = max(digits, 1 - math.floor(math.log10(amount)))
     step = 10.0**-digits
     return f"{step * -(-amount // step):.{digits}f}"

@@ -401,8 +401,12 @@ def test_the_limit_that_decides_a_pair_is_that_of_the_model_that_needs_more():
 
 
 @pytest.mark.parametrize(
-    ("spent", "cost", "amount"), [(1.0, 0.25, "1.25"), (1.0, 0.001, "1.01"), (0.33, 0.332, "0.67")]
-)
+    ("spent", "cost", "amount"),
+    [
+        (1.0, 0.25, "1.25"), (1.0, 0.001, "1.01"), (0.33, 0.332, "0.67"),
+        (0.02, 0.0103, "0.031"), (0.0002, 0.000313, "0.00052"),  # a cent is a multiple of these
+    ],
+)  # fmt: skip
 def test_the_budget_that_decides_a_pair_holds_what_was_spent_and_is_rounded_up(spent, cost, amount):
     content = ranking(
         "ab", open_pairs=[open_pair(cost, a=30, b=10)], finished=True, cost=spent, cost_unit="usd",
