@@ -369,7 +369,9 @@ class Rater:
                     return _Refusal(f"{where} refused: {error}")
                 # Waiting does not mend a wrong key or an empty account.
                 if error.final or error.status not in _PASSING:
-                    return HarnessError(f"{where} refused: {error}")
+                    return HarnessError(
+                        f"{where} refused: {error}; check its `model`, `base_url` and key"
+                    )
                 if attempt == settings.retries:
                     return HarnessError(
                         f"{where} gave no answer in {attempt + 1} tries ({error}); see that it "
