@@ -154,7 +154,8 @@ def test_a_second_judge_that_does_not_answer_costs_no_rating_and_is_asked_no_mor
     ("trouble", "times", "words"),
     [
         (429, 2, ""), (503, 2, ""), (b"no json", 2, ""),
-        (503, 9, r"judge judge-1 .* no answer in 3 tries .*503"), (401, 9, "HTTP 401.*; check its .* key"),
+        (503, 9, r"judge judge-1 .* no answer in 3 tries .*503"),
+        (401, 9, "HTTP 401.*; check its .* key"),
     ],
 )  # fmt: skip
 def test_passing_failures_are_tried_again_and_lasting_ones_named(trouble, times, words, serve):
