@@ -2957,8 +2957,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "one equal text of several answers is enough",
         "lm_eval_ccat/live/logs_of_run",
-        "not texts.issuperset(logged_texts)",
-        "texts.isdisjoint(logged_texts)",
+        "any(hash(text) not in hashes for text in logged_texts)",
+        "all(hash(text) not in hashes for text in logged_texts)",
         ("tests/live/test_verify_logs.py",),
     ),
     Bug(

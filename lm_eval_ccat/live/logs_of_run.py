@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,16 +25,9 @@ from .stored import StoredRanking, rankings_in
 _ONLY_OUTCOME = ""
 
 
-class _Scored(NamedTuple):
-    """A document of a task, and the outcome that scores its answers."""
-
-    task: Any
-    outcome: str
-    doc_id: Any
-
-
-#: Scores on the metric's own scale, of all answers to each document.
-_Scores = dict[_Scored, list[float]]
+#: By task and outcome, and then by document: the scores of all its answers, on the metric's own
+#: scale. A run may have a million answers, hence no object for each.
+_Scores = dict[tuple[Any, str], dict[Any, tuple[float | None, ...]]]
 
 
 class JournalAnswers:
@@ -42,7 +35,9 @@ class JournalAnswers:
 
     def __init__(self) -> None:
         self._scores: dict[str, _Scores] = {}
-        self._texts: dict[tuple[str, Any, Any], set[str]] = {}
+        # Hashes of the texts of each answer: a million texts would take gigabytes, and as many sets
+        # hundreds of megabytes.
+        self._texts: dict[tuple[str, Any, Any], tuple[int, ...]] = {}
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records of a journal, and note the answers among them."""
@@ -57,10 +52,12 @@ class JournalAnswers:
         by_outcome[_ONLY_OUTCOME] = None if by_outcome else answer.raw
         task, doc_id, *_ = answer.item
         scores = self._scores.setdefault(answer.model, {})
-        texts = self._texts.setdefault((answer.model, task, doc_id), set())
-        texts.update(_texts(answer.responses))
+        if hashes := tuple(map(hash, _texts(answer.responses))):
+            key = answer.model, task, doc_id
+            self._texts[key] = self._texts.get(key, ()) + hashes
         for outcome, raw in by_outcome.items():
-            scores.setdefault(_Scored(task, outcome, doc_id), []).append(raw)
+            of_outcome = scores.setdefault((task, outcome), {})
+            of_outcome[doc_id] = (*of_outcome.get(doc_id, ()), raw)
 
     def contradictions_in_logs(
         self, folder: Path, result: RankingContent, tolerance: float
@@ -160,16 +157,16 @@ def _scores_by_document(answers: _Scores, outcome: Logged) -> dict[Any, list[flo
 
     A document whose answers have none has an empty list.
     """
-    names = {scored.outcome for scored in answers if scored.task == outcome.task}
+    names = {name for task, name in answers if task == outcome.task}
     full_name = f"{outcome.metric},{outcome.filter or 'none'}"
     # Another outcome of the metric may go by its name alone.
     name = full_name if full_name in names else outcome.metric
     by_document: dict[Any, list[float]] = {}
-    for scored, scores in answers.items():
-        # Beside several outcomes the nameless one says only that the document was answered.
-        if scored.task == outcome.task and scored.outcome in (_ONLY_OUTCOME, name):
+    # Beside several outcomes the nameless one says only that the document was answered.
+    for name_of_scores in (_ONLY_OUTCOME, name):
+        for doc_id, scores in answers.get((outcome.task, name_of_scores), {}).items():
             known = (score for score in scores if score is not None)
-            by_document.setdefault(scored.doc_id, []).extend(known)
+            by_document.setdefault(doc_id, []).extend(known)
     return by_document
 
 
@@ -177,15 +174,15 @@ def _other_texts(
     logs: Path,
     model: str,
     runs: Sequence[LoggedRun],
-    texts_of: Mapping[tuple[str, Any, Any], set[str]],
+    hashes_of: Mapping[tuple[str, Any, Any], tuple[int, ...]],
 ) -> Iterator[str]:
     """Yield the first document to which the logs of a model have an answer of another text."""
     for run in sorted(runs, key=lambda run: run.date):
         for row in sound_rows(run.samples):
             doc_id, responses = row["doc_id"], row.get("resps")
-            texts = texts_of.get((model, run.task, doc_id))
+            hashes = hashes_of.get((model, run.task, doc_id))
             logged_texts = _texts(responses if isinstance(responses, list) else ())
-            if texts and not texts.issuperset(logged_texts):
+            if hashes and any(hash(text) not in hashes for text in logged_texts):
                 prefix = f"{logs.name}: the samples of {run.task}"
                 yield f"{prefix} have another answer to document {doc_id!r} than the journal"
                 return

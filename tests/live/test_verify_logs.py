@@ -17,9 +17,9 @@ from lm_eval_ccat.scores.reading import Logged
 
 def test_an_outcome_has_the_scores_that_go_by_its_filter_where_another_goes_by_the_metric_alone():
     answers = {
-        logs_of_run._Scored("t", outcome, doc_id): scores
-        for doc_id, by_outcome in enumerate([{"acc": [1.0], "acc,flex": [0.0]}, {}])
-        for outcome, scores in {"": [None], **by_outcome}.items()
+        ("t", ""): {0: (None,), 1: (None,)},
+        ("t", "acc"): {0: (1.0,)},
+        ("t", "acc,flex"): {0: (0.0,)},
     }
     scores_of = partial(logs_of_run._scores_by_document, answers)
     assert scores_of(Logged("t", "acc", "flex")) == {0: [0.0], 1: []}
@@ -165,7 +165,8 @@ def test_one_text_of_several_that_the_journal_has_not_is_found(monkeypatch):
         row = {"doc_id": 3, "resps": [["own", logged]]}
         monkeypatch.setattr(logs_of_run, "sound_rows", lambda _, row=row: [row])
         runs = [SimpleNamespace(task="t", date="", samples=None)]
-        texts = list(logs_of_run._other_texts(Path("m"), "m", runs, {("m", "t", 3): {"own"}}))
+        hashes_of = {("m", "t", 3): (hash("own"),)}
+        texts = list(logs_of_run._other_texts(Path("m"), "m", runs, hashes_of))
         assert (
             texts
             == ["m: the samples of t have another answer to document 3 than the journal"][
