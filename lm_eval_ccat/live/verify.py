@@ -164,7 +164,7 @@ def _recomputed(
     directory, answers = RunDirectory(folder), JournalAnswers()
     journal, records = read_journal(directory.journal.path)
     records = itertools.islice(records, last_line if is_longer else condition.records)
-    # The texts of many answers are large, and without a result nothing is compared with them.
+    # Noted answers take memory, and without a result nothing is compared with them.
     noted = iter if recorded is None else answers.noted
     book = book_of(load_banks(folder), journal, noted(records))
     result = state_of(book, folder, recorded)
