@@ -6,11 +6,11 @@ is right on an item with probability ``a``, the score that the bank expects of i
 the other model scored there. A copy has the other model's score on all items but some; their share
 is not known, and ``Beta(1, 19)`` is its prior (one in twenty, say). If the model errs by itself,
 the ratio of the two likelihoods exceeds ``1 / p`` with chance ``p`` at most; a likeness is reported
-where this chance, over all models compared, is below 1e-6. Relatives share errors, which over a
-thousand items is no chance either. So two models are said to be alike only if they differ on at
-most a quarter of the items on which models that err by themselves would. Of two placed models the
-answers are compared as well: a model that gives another's answers word for word, on nine of ten
-items that one of the two does not get fully right, is said to be that model.
+where this chance, over all models compared, is below 1e-6. Models made from one base share errors,
+too, and over a thousand items the test finds that. So two models are said to be alike only if they
+differ on at most a quarter of the items on which models that err by themselves would. Of two placed
+models the answers are compared as well: a model that gives another's answers word for word, on nine
+of ten items that one of the two does not get fully right, is said to be that model.
 
 *Known items.* A model that learned the items which are shown most answers these better than its
 ability on the others predicts. Of the items that a model was asked, those that were shown before
@@ -46,11 +46,12 @@ from .ledger import BoardRow, shown_items
 
 #: Chances below which equal scores, and a gain on shown items, are reported.
 COPY_CHANCE, KNOWN_CHANCE = 1e-6, 1e-3
-#: Chance that two scores between 0 and 1 are equal; below it, the gap up to which scores are equal.
+#: Gap up to which two scores on [0, 1] are equal.
+_EQUAL = 1e-6
+#: Chance that a score equals another one by accident, if the other is neither 0 nor 1.
 _COINCIDENCE = 0.1
 #: A smaller chance is stated as this one: over thousands of items a float would say 0.
 _LEAST_CHANCE = 1e-100
-_EQUAL = 1e-6
 #: Least chance of a right and of a wrong answer.
 _RARE = 0.02
 #: Second parameter of Beta(1, 19), the prior of the share of answers that a copy changed.
@@ -131,6 +132,11 @@ class PeerScores:
     def like(self, new: Mapping[str, Floats], itself: str | None = None) -> list[Likeness]:
         """Return the models that score like a new one beyond chance, the least likely first.
 
+        If a new model that errs by itself has the scores that it has with chance ``L``, and a copy
+        of the peer with ``C = B(1 + u, 19 + e) / B(1, 19)`` (`B` the beta function, `u` and `e` the
+        numbers of unequal and equal scores), then ``C / L`` is as large as it is with chance
+        ``L / C`` at most (Markov's inequality); over `n` peers, with ``n L / C``.
+
         Parameters
         ----------
         new : mapping of task to ndarray of shape (n_items,)
@@ -139,13 +145,14 @@ class PeerScores:
             The new model's name, if its scores are among those of `models`.
         """
         # For each peer: the items in common; those with unequal scores; how many of these are
-        # expected if the new model errs by itself; and the log chance of its scores in that case.
+        # expected if the new model errs by itself; and log L.
         n_items, n_unequal, expected_unequal, log_alone = np.zeros((4, len(self.models)))
         for task, (curves, table) in self._tasks.items():
             if task not in new:
                 continue
             asked = np.flatnonzero(np.isfinite(new[task]))
             scores, peer_scores = new[task][asked], table[:, asked]
+            # As tables of one row, the new model's.
             [right] = curves.expected(fit_abilities(curves, new[task][None]))[:, asked]
             p_differ = _chance_to_differ(np.clip(right, _RARE, 1.0 - _RARE), peer_scores)
             is_unequal = np.abs(peer_scores - scores) > _EQUAL
@@ -181,7 +188,7 @@ def _chance_to_differ(right: Floats, peer_scores: Floats) -> Floats:
     Parameters
     ----------
     right : ndarray of shape (n_items,)
-        Its expected scores.
+        Expected scores of the unrelated model, taken as its chances to be right.
     peer_scores : ndarray of shape (n_models, n_items)
         Scores on [0, 1].
     """
@@ -262,7 +269,8 @@ def same_texts(
     model'
     """
     for model, texts in placed.items():
-        # Of two likely answers all wrong ones are alike: a copy errs on the same items, too.
+        # Where only two answers are likely, all wrong ones are the same text. So items that one of
+        # the two models got right count, too: a copy errs on the same items.
         common = {item for item in new.keys() & texts.keys() if new[item] or texts[item]}
         same = sum(new[item] == texts[item] for item in common)
         if len(common) >= _MIN_ANSWERS and same >= _SAME_SHARE * len(common):
@@ -324,6 +332,7 @@ def gain_on_shown_items(
     expected = curves.expected(fit_abilities(curves, np.where(seldom, table, np.nan)))
     gain, *usual_gains = (table - expected)[:, often].mean(axis=1).tolist()
     beyond = gain - float(np.mean(usual_gains))
+    # The standard error of one more gain, less the mean of the usual ones.
     spread = float(np.std(usual_gains, ddof=1)) * math.sqrt(1.0 + 1.0 / n_models)
     chance = float(stdtr(n_models - 1, -beyond / max(spread, 1e-9)))
     return Gain(beyond, max(chance, _LEAST_CHANCE))
@@ -383,6 +392,7 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
     scores, answers = board_scores.by_model, board_scores.answers
     banks, rows, sentences = board.banks, board.ledger.rows(), dict[str, list[str]]()
     all_scores = PeerScores(banks, scores)
+    # Numbers of their rows in the ledger, from 0.
     line_of = {row.model: rows.index(row) for row in standing_rows}
     for row in standing_rows:
         if models is not None and row.model not in models:

@@ -318,7 +318,13 @@ def _rebuilt(run: JournalledRun, board: Board) -> dict[str, BoardRow] | str:
 def _row_by_journal(
     row: BoardRow, rebuilt: Mapping[JournalledRun, dict[str, BoardRow] | str]
 ) -> BoardRow | str:
-    """Return the estimate that its journal gives now, or why there is none."""
+    """Return the estimate that its journal gives now, or why there is none.
+
+    Raises
+    ------
+    RunError
+        The journal could not be rebuilt, so that nothing is known of the figures.
+    """
     rebuilt_rows, name = rebuilt[_run_of(row)], row.in_journal or row.model
     if isinstance(rebuilt_rows, str):
         raise RunError(rebuilt_rows)
@@ -408,7 +414,8 @@ def _difference(row: BoardRow, recomputed: BoardRow) -> str:
     ]
     for of_task, recorded, rebuilt in parts:
         for (name, before), (_, after) in zip_longest(recorded, rebuilt, fillvalue=_NO_FIGURE):
-            # Machines round sums differently.
+            # Machines round sums differently. A NaN, of a figure that only one of the two has, is
+            # close to none.
             if not abs(before - after) <= CLOSE * max(1.0, abs(before)):
                 return f"{name}{of_task}: recorded {before:.6g}, now {after:.6g}"
     return "" if row.asked == recomputed.asked else "recorded other items than the journal"
@@ -447,8 +454,8 @@ def bank_hashes_of(header: Header) -> dict[str, str]:
     RunError
         If the run ranks a task by several metrics.
     """
-    # Runs of one task and metric state no outcomes.
-    outcomes = header.report.get("outcomes") or {header.task["name"]: ["the only one"]}
+    # Runs of one task and metric state no outcomes. The hashes stand in the order of the tasks.
+    outcomes = header.report.get("outcomes") or {header.task["name"]: ["the only metric"]}
     if any(len(metrics) > 1 for metrics in outcomes.values()):
         raise RunError("the run scores several metrics of one task; a board scores one")
     return dict(zip(outcomes, header.bank_sha256.split("+")))
@@ -616,6 +623,7 @@ class _RankedRun:
 
 def _score_by(ranking: Ranking, model: str, scale: Scale) -> ScoreInterval:
     """Return a model's score and interval on a scale, by the ranking by one task or by all."""
+    # The ranking is on [0, 1], higher is better: other metrics turn the ends of an interval round.
     low, high = sorted(float(scale.restore(end)) for end in ranking.interval(model))
     return ScoreInterval(float(scale.restore(ranking.estimates[model])), low, high)
 

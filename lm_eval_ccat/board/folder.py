@@ -40,8 +40,10 @@ from ..scores.reading import BOARD
 from ..shown import first_of, plural, rounded, some
 from .ledger import FROM_A_COPY, FULL, BoardLedger, BoardRow, ScoreInterval, TaskScore, sha256_of
 
-FORMAT, VERSION, RULES = "lm-eval-ccat/board", 1, BOARD
-LEDGER, SCORING, SCORES, JOURNALS = "ledger.jsonl", "scoring.json", "scores", "journals"
+FORMAT, VERSION = "lm-eval-ccat/board", 1
+#: Names in the folder, as the docstring above describes them.
+RULES, LEDGER, SCORING = BOARD, "ledger.jsonl", "scoring.json"
+SCORES, JOURNALS = "scores", "journals"
 #: Scores that are being written.
 DRAFT = "draft.parquet"
 HASHES, SUITE_FOLDER, BANKS = "hashes.json", "suite", "banks"
@@ -89,7 +91,13 @@ class Rules:
 
 
 class Reserve(NamedTuple):
-    """The items that a board holds back, so that nobody prepares for them: one of some parts."""
+    """The items that a board holds back, so that nobody prepares for them.
+
+    Attributes
+    ----------
+    part, parts : int
+        Which part of the items it is, from 0, and into how many they are divided.
+    """
 
     part: int
     parts: int
@@ -364,7 +372,7 @@ def average(
 ) -> ScoreInterval:
     """Return the weighted mean of full results over tasks, on the board's scale."""
     total = sum(shares[task] for task in tasks)
-    # On [0, 1], how far the interval reaches below the mean and above it.
+    # On [0, 1], higher is better: the mean, and how far its interval reaches below and above it.
     mean, below, above = 0.0, 0.0, 0.0
     for task, task_score in tasks.items():
         scale, share = board.banks[task].scale, shares[task] / total
@@ -462,18 +470,18 @@ class BoardStanding:
     @property
     def headline(self) -> str:
         """Say which models may be the best, and by how much the first leads the second."""
-        first = [place.row.model for place in self.placed if place.best == 1]
-        if not first:
+        may_be_best = [place.row.model for place in self.placed if place.best == 1]
+        if not may_be_best:
             return "No models yet."
         n, lead = f"{len(self.placed):,}", self.placed[0].lead
-        several = f"{len(first)} models may be the best of {n}"
+        several = f"{len(may_be_best)} models may be the best of {n}"
         if lead is None:
-            return f"{first[0]} is the best of {n}."
+            return f"{may_be_best[0]} is the best of {n}."
         leader, second = (place.row.model for place in self.placed[:2])
         if lead.no_difference:
             return f"{several}; between {leader} and {second} {lead.no_difference}."
         gap = f"leads {second} by {self.placed[0].lead_in_words}"
-        if len(first) == 1:
+        if len(may_be_best) == 1:
             return f"{leader} is the best of {n}, and {gap}."
         return f"{several}; {leader} {gap}."
 
@@ -492,7 +500,7 @@ class BoardStanding:
     def in_words(self, row: BoardRow) -> str:
         """Say in one line where a row stands."""
         score = f"{row.model}: {row.score:.4g}"
-        if row.drawn:
+        if row.has_sampled_answers:
             score += f" ({row.low:.4g} to {row.high:.4g}, sampled answers)"
         if row.estimated:
             asked = f"{row.items:,} of {row.documents:,} documents asked"
@@ -540,6 +548,7 @@ def standing(board: Board, refused: Collection[int] = ()) -> BoardStanding:
 
 def _placed(rows: Iterable[BoardRow], higher_is_better: bool) -> list[Placed]:
     """Return rows in their order, each with its ranks and its lead over the next."""
+    # From here on higher scores are better.
     sign = 1.0 if higher_is_better else -1.0
     ordered = sorted(rows, key=lambda row: (-sign * row.score, row.estimated, row.model))
     scores = sign * np.array([row.score for row in ordered])

@@ -136,8 +136,8 @@ class BoardRow:
         return self.kind == ESTIMATE
 
     @property
-    def drawn(self) -> bool:
-        """Whether it has full results of sampled answers, which have noise."""
+    def has_sampled_answers(self) -> bool:
+        """Whether it has full results of sampled answers, whose noise gives them an interval."""
         return not self.estimated and self.low < self.high
 
     @property
@@ -193,9 +193,10 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, list) and all(_fits(entry, parts[0]) for entry in value)
     if get_origin(kind) is dict:
         return isinstance(value, dict) and all(_fits(entry, parts[1]) for entry in value.values())
-    # A union; JSON has an object for a task score.
+    # The types of a union, such as float or None.
     if parts:
         return any(_fits(value, part) for part in parts)
+    # JSON has an object for it, whose fields `from_dict` looks at.
     if kind is TaskScore:
         return isinstance(value, dict)
     if kind is int:
@@ -362,7 +363,8 @@ def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
     >>> shown_items([row, row, replace(row, model="b", asked={"t": [3]})])
     {'t': Counter({3: 2, 7: 1})}
     """
-    # A model that was placed again, after an update of the banks, has several rows.
+    # A model that was placed again, after an update of the banks, has several rows. Keys of a
+    # dictionary are a set that keeps its order, which `Counter.most_common` does, too.
     asked_of: dict[str, dict[str, dict[Any, None]]] = {}
     for row in rows:
         for task, items in row.asked.items():
@@ -375,7 +377,7 @@ def shown_items(rows: Iterable[BoardRow]) -> dict[str, Counter[Any]]:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file; "" if there is none that can be read."""
+    """Return the SHA-256 of a file, in hex; "" if there is none that can be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

@@ -740,7 +740,7 @@ def _records(bank: ItemBank, task: str, model: str, table: ScoreTable) -> list[R
     ]
     n = len(scores_of_items)
     pairs = [(model, item) for item, _ in scores_of_items]
-    # Logs say neither with which probability an item was drawn, nor after how many answers.
+    # Logs say neither with which probability an item was drawn, nor after which answers.
     asks = Asks(pairs=pairs, draws=[None] * n, after=[0] * n)
     tells = [
         Tell(model=model, item=item, score={bank.metric: score}, cost=1.0)

@@ -229,7 +229,7 @@ class _Site:
         """Return the sentences at the head of the page: what scores are, and how to read them."""
         board, placed = self.board, self.state.placed
         estimated = sum(place.row.estimated for place in placed)
-        drawn = sum(place.row.drawn for place in placed)
+        sampled = sum(place.row.has_sampled_answers for place in placed)
         better = "higher" if board.scale.higher_is_better else "lower"
         notes = [f"Score: {_score_in_words(board)}; {better} is better.", *_metrics_in_words(board)]
         if estimated:
@@ -237,13 +237,13 @@ class _Site:
                 f"≈ marks {plural(estimated, 'estimate')} from some of the documents; all other "
                 "rows are full results."
             )
-        if drawn:
+        if sampled:
             notes.append(
-                f"The full results of {plural(drawn, 'model')} are sampled answers: a score is "
+                f"The full results of {plural(sampled, 'model')} are sampled answers: a score is "
                 "that of the draws, and its interval is for the model's expected score."
             )
         levels = {exact_percent(place.row.confidence) for place in placed if place.row.confidence}
-        if estimated or drawn:
+        if estimated or sampled:
             notes.append(
                 f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, "
                 "a row shows a range of ranks."

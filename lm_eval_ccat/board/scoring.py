@@ -20,12 +20,14 @@ from .folder import SCORING, Board, keep_hashes
 _REMEDY = "score it alike, or begin a board of it: `lm-eval-ccat board init NEW_DIR --from LOGS`"
 #: End of the name of a task as it was scored before the board got its present banks.
 _BEFORE = ", before"
-#: How each task was scored, by its name.
+#: How each task was scored, by its name and version, such as "mmlu 2".
 Scorings = dict[str, Scoring]
 
 
 def unknown_scoring(board: Board) -> str:
-    """Say that no file tells how full results of logs were scored; "" if one does.
+    """Say that no file tells how the board's full results of logs were scored; "" if one does.
+
+    It is "" as well without such results: a table of scores does not state how it was made.
 
     Raises
     ------
@@ -33,18 +35,14 @@ def unknown_scoring(board: Board) -> str:
         If the file was changed.
     """
     rows = [line.row for line in board.ledger.lines() if line.row and not line.row.estimated]
-    of_logs = any(score.configuration for row in rows for score in row.tasks.values())
-    if _kept_scorings(board) or not of_logs:
+    # Only logs state the configuration of a model.
+    has_logs = any(score.configuration for row in rows for score in row.tasks.values())
+    if _kept_scorings(board) or not has_logs:
         return ""
     return (
         f"{SCORING} is missing, so it is not known how the board's full results were scored, nor "
         "verified that new ones are scored alike: restore it"
     )
-
-
-def _name(task: str, version: Any) -> str:
-    """Return the name under which the board keeps how a version of a task is scored."""
-    return task if version is None else f"{task} {version}"
 
 
 class ScoringComparison(NamedTuple):
@@ -53,7 +51,7 @@ class ScoringComparison(NamedTuple):
     Attributes
     ----------
     refused : dict of str to str
-        Why models are scored otherwise.
+        By model, why it gets no row: it was scored otherwise, or its answers cut off otherwise.
     notes : list of str
         What else differs, by model, and what is not known.
     scorings : dict of str to Scoring
@@ -89,7 +87,8 @@ def other_scoring(
     known, refused = _kept_scorings(board), dict[str, str]()
     notes: dict[str, list[str]] = {}
     for task, table in tables.items():
-        name = _name(task, table.settings.get("task_version"))
+        version = table.settings.get("task_version")
+        name = task if version is None else f"{task} {version}"
         bank, runs = board.banks[task], runs_by_model(source, table.task)
         outcome = Logged(task, bank.metric, bank.filter)
         scorings = {
@@ -104,7 +103,7 @@ def other_scoring(
                 # Differing prompts are refused elsewhere (`judge_documents`).
                 if difference.change in (SCORING_CODE, CUT_SHORT):
                     refused.setdefault(model, f"{task}: {difference.text}; {_REMEDY}")
-                # What nobody has to accept is only told.
+                # A difference that `accept_change` has no word for is told, and refuses nothing.
                 elif not difference.change:
                     models_of_note.setdefault(difference.text, []).append(model)
         notes[task] = [f"{first_of(models, 3)}: {text}" for text, models in models_of_note.items()]
@@ -121,13 +120,14 @@ def _most_common(scorings: Iterable[Scoring]) -> Scoring:
 
 
 def _digest(scoring: Scoring) -> int:
-    """Return a number that is the same for models which are scored alike."""
+    """Return a hash of how a model was scored, for comparisons within this process."""
     texts = json.dumps([scoring.settings, scoring.generation], sort_keys=True)
     return hash((texts, frozenset(scoring.documents.targets.items())))
 
 
 def forget_scoring(board: Board) -> None:
-    """Mark what is known as of earlier banks; the next logs say it of the new ones."""
+    """Rename what is known, as of earlier banks; the next logs say it of the new ones."""
+    # Not removed: an empty file says that it was lost (`unknown_scoring`).
     known = _kept_scorings(board)
     keep_scoring(board, {name.removesuffix(_BEFORE) + _BEFORE: known[name] for name in known})
 
@@ -137,6 +137,7 @@ def keep_scoring(board: Board, scorings: Scorings) -> None:
     content = {
         name: {
             "settings": dict(scoring.settings),
+            # Of each document its doc_id and the marks of its hash and of its target.
             "targets": [[*document, mark] for document, mark in scoring.documents.targets.items()],
             "generation": dict(scoring.generation),
         }
@@ -157,7 +158,8 @@ def _kept_scorings(board: Board) -> Scorings:
         return {
             name: Scoring(
                 LoggedDocuments(
-                    {}, {(doc_id, mark): target for doc_id, mark, target in entry["targets"]}
+                    texts={},
+                    targets={(doc_id, mark): target for doc_id, mark, target in entry["targets"]},
                 ),
                 entry["settings"],
                 entry["generation"],
