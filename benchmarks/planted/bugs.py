@@ -1428,8 +1428,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a difference gains what it may lose until it is decided",
         "lm_eval_ccat/ranker/verdicts",
-        "np.maximum(np.abs(pair.size) - loss, 0.0)",
-        "np.maximum(np.abs(pair.size) + loss, 0.0)",
+        "np.maximum(np.abs(pair.gap) - loss, 0.0)",
+        "np.maximum(np.abs(pair.gap) + loss, 0.0)",
         ("tests/ranker/test_verdicts.py",),
     ),
     Bug(
@@ -5271,8 +5271,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "zeros of the better model explain what shows it is worse",
         "lm_eval_ccat/ranker/looks",
-        "worse = beyond(-gaps.size - gaps.rise, column_zeros, upper)",
-        "worse = beyond(-gaps.size - gaps.rise, row_zeros, upper)",
+        "worse = beyond(-gaps.gap - gaps.rise, column_zeros, upper)",
+        "worse = beyond(-gaps.gap - gaps.rise, row_zeros, upper)",
         (
             "tests/ranker/test_verdicts.py::test_what_shows_that_one_model_is_better_shows_of_the_other_that_it_is_worse",
         ),

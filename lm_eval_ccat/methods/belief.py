@@ -137,7 +137,7 @@ class Gaps(NamedTuple):
 
     Attributes
     ----------
-    size, variance, df, n : ndarray
+    gap, variance, df, n : ndarray
         The difference, its variance with degrees of freedom, and the items behind it.
     drop_variance, rise_variance : ndarray
         What the lower end of an interval adds to `variance`, and what the upper end adds; see
@@ -157,7 +157,7 @@ class Gaps(NamedTuple):
         scores over that of the two locations. A pair is thus as certain on either scale.
     """
 
-    size: Floats
+    gap: Floats
     variance: Floats
     df: Floats
     n: Floats
@@ -186,7 +186,7 @@ class Gaps(NamedTuple):
     def turned(self) -> Gaps:
         """The same pairs, column less row."""
         return self._replace(
-            size=-self.size,
+            gap=-self.gap,
             drop_variance=self.rise_variance,
             rise_variance=self.drop_variance,
             drop=self.rise,
@@ -615,13 +615,13 @@ class Belief:
 
     def gaps_at(self, i: Indices, j: Indices) -> Gaps:
         """Return what decides some pairs, rows `i` and columns `j` of `pairs`."""
-        size, variance, df, n = self.pairs_at(i, j)
-        drop = rise = np.zeros(size.shape)
+        gap, variance, df, n = self.pairs_at(i, j)
+        drop = rise = np.zeros(gap.shape)
         if self.slack is not None:
             drop, rise = (side[i, j] for side in self.slack)
         return Gaps(
-            size, variance, df, n, *self._on_top_at(i, j), j >= len(self.location), drop, rise,
-            *self.zero_losses_at(i, j), self._rare_losses_at(i, j), self._chord(i, j, size),
+            gap, variance, df, n, *self._on_top_at(i, j), j >= len(self.location), drop, rise,
+            *self.zero_losses_at(i, j), self._rare_losses_at(i, j), self._chord(i, j, gap),
         )  # fmt: skip
 
     @cached_property
@@ -630,14 +630,14 @@ class Belief:
         i, j = np.indices(self.pairs.gap.shape)
         return self.gaps_at(np.asarray(i), np.asarray(j))
 
-    def _chord(self, i: Indices, j: Indices, size: Floats) -> Floats:
+    def _chord(self, i: Indices, j: Indices, gap: Floats) -> Floats:
         """Return `Gaps.slope`: the difference of two scores over that of the two locations.
 
         Where the locations meet, or scores are in the other order, it is the mean of the models'
         own slopes (beside a reference model, which has none, the tested one's).
         """
         if self.score is None or self.slope is None:
-            return np.ones(size.shape)
+            return np.ones(gap.shape)
         score, slope, references = self.score, self.slope, self.references
         if references is not None:  # a reference model has no slope: that of the tested one counts
             score, slope = (
@@ -645,8 +645,8 @@ class Belief:
                 np.r_[slope, np.full(len(references.names), np.nan)],
             )
         tangent = np.where(np.isnan(slope[j]), slope[i], 0.5 * (slope[i] + slope[j]))
-        apart = np.abs(size) > _MEET
-        chord = np.divide(score[i] - score[j], size, out=tangent.copy(), where=apart)
+        apart = np.abs(gap) > _MEET
+        chord = np.divide(score[i] - score[j], gap, out=tangent.copy(), where=apart)
         return np.asarray(np.where(chord > 0.0, chord, np.maximum(tangent, _MEET)))
 
     @cached_property
@@ -673,7 +673,7 @@ class Belief:
         """P(reverse order) of every pair, as if looked at once; at most 1/2."""
         gaps = self.gaps
         lower, upper = gaps.deciding
-        return tail(np.abs(gaps.size), np.where(gaps.size > 0.0, lower, upper), gaps.df)
+        return tail(np.abs(gaps.gap), np.where(gaps.gap > 0.0, lower, upper), gaps.df)
 
 
 # -- sums of beliefs ------------------------------------------------------------------------------

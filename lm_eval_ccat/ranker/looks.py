@@ -232,14 +232,14 @@ class Looks:
 
         row_zeros, column_zeros = _Zeros.of_row(gaps), _Zeros.of_column(gaps)
         lower, upper = (gaps._replace(variance=variance) for variance in gaps.deciding)
-        better = beyond(gaps.size - gaps.drop, row_zeros, lower)
-        worse = beyond(-gaps.size - gaps.rise, column_zeros, upper)
+        better = beyond(gaps.gap - gaps.drop, row_zeros, lower)
+        worse = beyond(-gaps.gap - gaps.rise, column_zeros, upper)
         if min_difference <= 0.0:
-            return PairEvidence(better, worse, np.zeros(gaps.size.shape))
+            return PairEvidence(better, worse, np.zeros(gaps.gap.shape))
         # The pair is close if the difference is below min_difference and above -min_difference.
         # `below` and `above` are how far it is from these limits.
         within = min_difference / gaps.slope
-        below, above = within - gaps.size - gaps.rise, within + gaps.size - gaps.drop
+        below, above = within - gaps.gap - gaps.rise, within + gaps.gap - gaps.drop
         lower, upper = (
             gaps._replace(variance=gaps.variance + on_top)
             for on_top in (gaps.drop_variance, gaps.rise_variance)
@@ -310,7 +310,7 @@ class Looks:
         lowest = highest = None
         if belief.proof is not None:
             levels = (
-                np.broadcast_to(np.asarray(level, dtype=np.float64), gaps.size.shape)
+                np.broadcast_to(np.asarray(level, dtype=np.float64), gaps.gap.shape)
                 for level in (below, above)
             )
             lowest, highest = belief.proof.interval(*levels)
@@ -329,7 +329,7 @@ class Looks:
 
         A proof, if the method has one, has refuted all differences up to `refuted`.
         """
-        low = gaps.size - gaps.drop - self._half_widths(level, gaps, n_items)
+        low = gaps.gap - gaps.drop - self._half_widths(level, gaps, n_items)
         if refuted is None:
             return low
         # As in `evidence_at`: a proof takes the boundary's place, but where failures may explain
@@ -339,7 +339,7 @@ class Looks:
         low = np.where(has_slack, np.fmin(low, refuted), by_proof)
         # The ends hold the difference itself, which a proof need not do: it is on the items of the
         # pair, while the difference is of estimates from those of all models.
-        return np.fmin(low, gaps.size)
+        return np.fmin(low, gaps.gap)
 
     def _half_widths(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
         """Return how far the lower ends lie below the differences.
@@ -360,7 +360,7 @@ class Looks:
             with np.errstate(invalid="ignore"):
                 wider = errors * np.sqrt(gaps.variance + gaps.drop_variance)
             wider = np.maximum(half_width, wider)
-            half_width = np.where(half_width < gaps.size, half_width, wider)
+            half_width = np.where(half_width < gaps.gap, half_width, wider)
         if gaps.rare_loss.any():
             losses = zeros.in_units_of(gaps.rare_loss)
             to_come = (
@@ -370,7 +370,7 @@ class Looks:
             )
             with_losses = np.maximum(half_width, to_come * gaps.rare_loss)
             half_width = np.where(
-                (half_width < gaps.size) & (gaps.size <= with_losses), half_width, with_losses
+                (half_width < gaps.gap) & (gaps.gap <= with_losses), half_width, with_losses
             )
         return np.where(gaps.variance == 0.0, 0.0, half_width)
 

@@ -425,7 +425,7 @@ class Verdicts:
             1/n' - 1/N  =  (1/n - 1/N) d^2 / (b^2 v).
         """
         gaps, n_items = self.belief.gaps_at(rows, columns), self.belief.n_items
-        size, n = np.abs(gaps.size), np.maximum(gaps.n, 1.0)
+        size, n = np.abs(gaps.gap), np.maximum(gaps.n, 1.0)
         nearer_goal = np.maximum(size, self.min_difference / gaps.slope - size)
         boundary = self.looks.boundary(1.0 - self.confidence, n, n_items)
         # No number of answers decides a difference of 0 between expected scores.
@@ -445,7 +445,7 @@ class Verdicts:
         if self.belief.proof is not None or not open_.any():
             return 0
         gaps, (i, j) = self.belief.gaps, open_.nonzero()
-        size, error, n = np.abs(gaps.size[i, j]), np.sqrt(gaps.variance[i, j]), gaps.n[i, j]
+        size, error, n = np.abs(gaps.gap[i, j]), np.sqrt(gaps.variance[i, j]), gaps.n[i, j]
         nearer_goal = np.maximum(size, self.min_difference / gaps.slope[i, j] - size)
         boundary = self.looks.boundary(1.0 - self.confidence, n, n_items)
         # Standard errors that are lacking, and the items in which chance seldom adds them.
@@ -832,7 +832,7 @@ class Verdicts:
     def _would_be_close(self, gaps: Gaps, looks: Looks) -> Mask:
         """Return which gaps, as they may be later, a look would find equivalent."""
         if self.min_difference <= 0.0:
-            return np.zeros(gaps.size.shape, dtype=bool)
+            return np.zeros(gaps.gap.shape, dtype=bool)
         alone = 1.0 - self.confidence
         # That a pair is close is shown for all pairs at once, not step by step (`_each_pair`).
         together = family_size(self.belief) if self.familywise else 1.0
@@ -875,9 +875,9 @@ def _with_items(pair: Gaps, n: Floats, n_items: float, fall: float = 0.0) -> Gap
     loss_ratio = as_of_many(pair.n, n_items) / as_of_many(n, n_items)
     growth = n / pair.n
     loss = fall * np.sqrt(pair.variance * np.maximum(1.0 - variance_ratio, 0.0))
-    side = np.where(pair.size < 0.0, -1.0, 1.0)
+    side = np.where(pair.gap < 0.0, -1.0, 1.0)
     grown: dict[str, Floats] = pair._asdict() | {
-        "size": side * np.maximum(np.abs(pair.size) - loss, 0.0),
+        "gap": side * np.maximum(np.abs(pair.gap) - loss, 0.0),
         "variance": pair.variance * variance_ratio, "n": n, "df": pair.df * growth,
         "drop_variance": pair.drop_variance * variance_ratio,
         "rise_variance": pair.rise_variance * variance_ratio,
