@@ -908,7 +908,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "rows of other documents are compared",
-        "lm_eval_ccat/board/adding",
+        "lm_eval_ccat/board/admission",
         "sorted([*compared.new, *compared.changed], key",
         "sorted([*compared.new], key",
         ("tests/board/test_board.py",),
@@ -3173,7 +3173,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "of several tasks that are named the last is added",
-        "lm_eval_ccat/board/adding",
+        "lm_eval_ccat/board/creating",
         "        names += tasks\n",
         "        names = list(tasks)\n",
         ("tests/board/test_board_tasks.py",),
@@ -4201,7 +4201,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "board: a full run counts as one with a limit",
-        "lm_eval_ccat/board/adding",
+        "lm_eval_ccat/board/admission",
         "if shortfalls and all(reason and usable for reason, usable in shortfalls):",
         "if shortfalls and any(reason and usable for reason, usable in shortfalls):",
         (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .adding import add, init
+from .adding import add
 from .cheats import suspicions
 from .checking import Checked, check
+from .creating import init
 from .folder import Board, BoardStanding, standing
 from .ledger import BoardRow, TaskScore
 from .placing import place

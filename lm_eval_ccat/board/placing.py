@@ -32,14 +32,7 @@ from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from ..shown import one_line_per_kind, plural
-from .adding import (
-    IN_LEDGER,
-    OTHER_PROMPTS,
-    Added,
-    notes_of,
-    scores_to_add,
-    tables_of,
-)
+from .admission import OTHER_PROMPTS, Added, InLedger, notes_of, scores_to_add, tables_of
 from .checking import bank_hashes_of, rows_of_journal
 from .folder import (
     CONFIDENCE,
@@ -409,7 +402,11 @@ def _write_known(board: Board, target: Path) -> bool:
     return True
 
 
-def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, str]:
+class _MostlyEmpty(str):
+    """The reason of a model that can be placed all the same, if its user accepts such answers."""
+
+
+def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, _MostlyEmpty]:
     """Say of which models of a run more answers than this share are empty or refusals.
 
     A wrong chat template or token limit makes such answers, and a row cannot be withdrawn. A
@@ -418,7 +415,7 @@ def _mostly_empty(run_dir: Path, max_share: float) -> dict[str, str]:
     tally = _tally_of(run_dir)
     counts = {model: tally.empty_outputs[model] + tally.refusals[model] for model in tally.answered}
     return {
-        model: f"{n} of {tally.answered[model]} answers are empty or refusals"
+        model: _MostlyEmpty(f"{n} of {tally.answered[model]} answers are empty or refusals")
         for model, n in counts.items()
         if n > max_share * tally.answered[model]
     }
@@ -488,7 +485,7 @@ def _add_run(board: Board, run_dir: Path, name: str | None, max_share: float = _
         # its answers are: with the board if another model of the run has a row, else in the run.
         kept_in = board.path / run.evidence if new_rows else run_dir
         for model, reason in reasons.items():
-            if reason and reason == mostly_empty.get(model):
+            if isinstance(reason, _MostlyEmpty):
                 reason += f" (kept in {kept_in}), {_PLACE_AGAIN}"
             if reason:
                 left_out[run.name_on_board(model)] = reason
@@ -539,7 +536,7 @@ class _RunToAdd:
 
 
 def _why_not_added(
-    board: Board, run: _RunToAdd, models: Sequence[str], mostly_empty: Mapping[str, str]
+    board: Board, run: _RunToAdd, models: Sequence[str], mostly_empty: Mapping[str, _MostlyEmpty]
 ) -> dict[str, str]:
     """Return why models of a run get no row; "" for each that gets one.
 
@@ -549,7 +546,7 @@ def _why_not_added(
     run : _RunToAdd
     models : sequence of str
         As the journal names them.
-    mostly_empty : mapping of str to str
+    mostly_empty : mapping of str to _MostlyEmpty
         Models of which too many answers are empty, each with the reason.
     """
     rows = board.ledger.rows()
@@ -558,7 +555,7 @@ def _why_not_added(
     for model in models:
         # The same journal may be placed again after another of its models was left out.
         if any(run.proves(row, model) for row in rows):
-            reasons[model] = f"this run of it stands {IN_LEDGER}"
+            reasons[model] = InLedger("this run of it stands")
         elif model in mostly_empty:
             reasons[model] = mostly_empty[model]
         else:

@@ -26,7 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from .. import board as boards
-from ..board.adding import Added
+from ..board.admission import Added
 from ..board.checking import in_words, to_restore, unnamed_evidence, unpublished_facts
 from ..board.folder import RULES
 from ..board.scoring import unknown_scoring

@@ -1043,7 +1043,7 @@ def test_what_cannot_begin_leaves_nothing(tmp_path, monkeypatch):
     scores = np.random.default_rng(0).random((5, 30)).round(2)
     ScoreTable.from_arrays(scores, models=list("abcde"), task="t").write(table)
     with monkeypatch.context() as patch:
-        patch.setattr("lm_eval_ccat.board.adding._add_full", lambda *_, **__: 1 / 0)
+        patch.setattr("lm_eval_ccat.board.creating.add_full", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             init(folder, table)
         assert not folder.exists()

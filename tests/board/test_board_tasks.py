@@ -21,7 +21,9 @@ from lm_eval_ccat.board import (
     Board,
     add,
     adding,
+    admission,
     check,
+    creating,
     init,
     place,
     placing,
@@ -364,9 +366,9 @@ def test_a_resumed_run_holds_back_what_it_did_and_draws_as_it_did(tmp_path, monk
 
 def test_all_tasks_that_are_named_are_added(tmp_path):
     SuiteBank({n: ItemBank.blank([0], task=n) for n in ("a1", "a2", "b", "c")}).save(tmp_path)
-    assert adding._tasks_named(tmp_path, "a*, c") == ["a1", "a2", "c"]
+    assert creating._tasks_named(tmp_path, "a*, c") == ["a1", "a2", "c"]
     with pytest.raises(UsageError, match="has no bank of task d; it has: a1, a2, b"):
-        adding._tasks_named(tmp_path, "a1,d")
+        creating._tasks_named(tmp_path, "a1,d")
 
 
 def test_files_that_are_gone_have_no_hash_and_others_keep_theirs(tmp_path):
@@ -425,7 +427,7 @@ def test_a_full_run_beside_one_of_some_documents_is_no_limited_one(tmp_path):
     write_run(tmp_path, "both", rows_of(scores[:3]), day=2, **part)
     write_run(tmp_path, "part", rows_of(scores[:3]), **part)
     table = ScoreTable.from_arrays(np.zeros((1, 20)), ["both"], task="demo")
-    reasons = adding.why_limited(tmp_path, "demo", table)
+    reasons = admission.why_limited(tmp_path, "demo", table)
     assert list(reasons) == ["part"] and reasons["part"].startswith("demo: ")
 
 
