@@ -2816,7 +2816,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "check: a variant of a member loses what the group changes",
         "lm_eval_ccat/harness/task_check",
-        '[{**inner, "task": n} if inner else n for n in written]',
+        '[{**changes, "task": variant} if changes else variant for variant in written]',
         "list(written)",
         (
             "tests/cli/test_check_command.py::test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes",

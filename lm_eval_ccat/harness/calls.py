@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 
 class Call(NamedTuple):
-    """A function to call with arguments, and who takes the result; see `Calls.start`."""
+    """A function to call, its arguments, who takes its result, and seconds to wait before it.
+
+    See `Calls.start`.
+    """
 
     on_result: Callable[[Any], object]
     function: Callable[..., Any]
@@ -61,11 +64,12 @@ class Calls:
         The thread calls `on_result`, too, which must not raise and should not take long: a call
         that is started meanwhile may wait for this thread.
 
-        Before the call a thread waits `gather` seconds for further ones, unless it has just done
-        so, and makes all in turn: waking it, and whoever awaits the results, costs as much for one
-        as for ten.
+        Before the call a thread waits `gather` seconds, in which further calls may come, and then
+        makes all in turn without a second wait: waking it, and whoever awaits the results, costs
+        as much for one call as for ten.
         """
         with self._lock:
+            # A thread is started where none is idle; an idle one is counted as taken by this call.
             if self._threads < self.max_threads and not self._idle.acquire(blocking=False):
                 self._threads += 1
                 serving = (self._work, self._idle)
@@ -84,6 +88,7 @@ def _serve(work: queue.SimpleQueue[Call | None], idle: threading.Semaphore) -> N
     """Make the calls that arrive in `work` until None does."""
     last_pause = -math.inf
     while (call := work.get()) is not None:
+        # Calls that came during the last pause are made without another one.
         if call.gather and time.monotonic() - last_pause > call.gather:
             time.sleep(call.gather)
             last_pause = time.monotonic()

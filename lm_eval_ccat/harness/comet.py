@@ -157,6 +157,7 @@ def comet_scores(
     return scores
 
 
+#: The worker of this process; other settings, or an emptied cache, start another one.
 _worker = functools.lru_cache(maxsize=1)(CometWorker)
 
 

@@ -32,7 +32,7 @@ from .task_metrics import score_of
 
 
 class ScoreEstimate(NamedTuple):
-    """A score on the metric's own scale, and its standard error."""
+    """A score and its standard error, both on the metric's own scale."""
 
     score: float
     error: float
@@ -188,7 +188,7 @@ def _estimated(run: TaskRun) -> dict[str, object]:
         return {"estimand": estimand(run), "metric": metric.name, "filter": run.outcome.filter}
     estimate, se = run.estimate
     low, high = run.ranking.interval(run.name)
-    # All documents were run, so that nothing is left to estimate but chance in sampled answers.
+    # The mean of all documents is known, unless the expected score of sampled answers is meant.
     if run.complete and not run.ranking.expected:
         low = high = float(scale.normalise(estimate))
     return {
@@ -232,11 +232,10 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     """Describe in words what was estimated, how precisely, and from how many documents."""
     if "scores" in block:
         return _group_in_words(block, task)
-    estimates = [] if block["items"] else ["no estimate"]
-    for estimate in (block.get("outcomes") or [block]) if block["items"] else ():
-        low, high = estimate["interval"]
-        interval = f"{exact_percent(block['confidence'])} interval {low:.4g} to {high:.4g}"
-        estimates.append(f"{_score_in_words(estimate['key'], estimate)} ({interval})")
+    estimates = ["no estimate"]
+    if block["items"]:
+        estimated = block.get("outcomes") or [block]
+        estimates = [_estimate_in_words(estimate, block["confidence"]) for estimate in estimated]
     documents = f"{block['items']} of {block['items_total']} documents"
     if "answers" in block:
         documents += f", {block['answers']:,} of {block['answers_total']:,} answers"
@@ -259,6 +258,12 @@ def _group_in_words(block: Mapping[str, Any], group: str) -> str:
         f"{block['items']} of {block['items_total']} documents of {len(block['tasks'])} tasks"
     )
     return f"{group}: {', '.join([*parts, documents])}\n  {block['estimand']}"
+
+
+def _estimate_in_words(estimate: Mapping[str, Any], confidence: float) -> str:
+    low, high = estimate["interval"]
+    interval = f"{exact_percent(confidence)} interval {low:.4g} to {high:.4g}"
+    return f"{_score_in_words(estimate['key'], estimate)} ({interval})"
 
 
 def _score_in_words(key: str, estimate: Mapping[str, Any]) -> str:
@@ -286,6 +291,7 @@ def correct_task(accumulator: Any, name: str, run: TaskRun) -> None:
         values[f"adaptive_items,{run.outcome.filter}"] = n
     directions = dict(accumulator.higher_is_better[name])
     for outcome_run in (run, *run.further) if run.administered else ():
+        # Of a complete run the harness itself has computed the metric, unless it knows none such.
         if not run.complete or outcome_run.key not in values:
             label, estimate = outcome_run.outcome.metric.label, outcome_run.estimate
             values[outcome_run.key] = estimate.score
@@ -301,7 +307,11 @@ def _error_of_group(
     errors: Mapping[str, float],
     partial: Mapping[str, TaskRun],
 ) -> float:
-    """Return the standard error of a group's score by the `errors` of its estimated tasks."""
+    """Return the standard error of a group's score by the `errors` of its estimated tasks.
+
+    It is ``sqrt(sum_a (w_a e_a)^2 + sum_ab w_a w_b c_ab)``, where the covariance of a task with
+    itself, which `errors` have, is 0 (`shared_error`).
+    """
     single = sum((weights[task] * error) ** 2 for task, error in errors.items())
     shared = sum(
         weights[a] * weights[b] * shared_error(partial[a], partial[b], group, key)
@@ -398,7 +408,7 @@ def _scores_of_group(
     scores: dict[str, dict[str, object]] = {}
     dropped = []
     for config in group.aggregate_metric_list:
-        # A task run in part may lack a metric that a full run of it would report.
+        # A group that names no filters averages a metric under each of its tasks' filters.
         filters = config.filter_list or _filters_of(config.metric, partial, metrics, tasks)
         for filter in filters:
             key, stderr = f"{config.metric},{filter}", f"{config.metric}_stderr,{filter}"
@@ -434,6 +444,7 @@ def _filters_of(
     metric: str, partial: Mapping[str, TaskRun], metrics: Mapping[str, Any], tasks: list[str]
 ) -> list[str]:
     """Return the filters under which a full run of the tasks would report a metric."""
+    # A task that was run in part lacks metrics which a full run of it would report.
     filters: dict[str, None] = {}
     for name in tasks:
         keys = [*metrics[name], *(left_out(partial[name]) if name in partial else ())]

@@ -1,7 +1,8 @@
 """Evaluations of the harness whose documents are chosen one by one: results and their files.
 
 If every document of a task was run, the harness's own aggregation computes its values; otherwise
-they are estimates (see `lm_eval_ccat.harness.estimates`).
+they are estimates (see `lm_eval_ccat.harness.estimates`). `internals.resolve` looks a name of the
+harness up; ``|`` stands between its spellings in different releases.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ _KEYS_OF_PARTS = {
     "metrics": "results", "configs": "configs", "versions": "versions", "num_fewshot": "n-shot",
     "higher_is_better": "higher_is_better", "n_samples": "n-samples", "samples": "samples",
 }  # fmt: skip
+#: Bytes that any file system takes as the name of a folder.
+_LONGEST_FOLDER = 255
+#: Arguments of the harness's `evaluate` that a session takes.
+_SESSION_OPTIONS = (
+    "system_instruction apply_chat_template fewshot_as_multiturn cache_requests "
+    "rewrite_requests_cache write_out"
+).split()
 
 
 class NotPushed(HarnessError):
@@ -254,16 +262,7 @@ def _are_whole(files: Sequence[Path], samples: Mapping[str, Any]) -> bool:
     return ends == [b"}"] and n_rows == sorted(map(len, samples.values()))
 
 
-#: Bytes that any file system takes as the name of a folder.
-_LONGEST_FOLDER = 255
-
 # -- one call ------------------------------------------------------------------------------------
-
-#: Arguments of the harness's `evaluate` that a session takes.
-_SESSION_OPTIONS = (
-    "system_instruction apply_chat_template fewshot_as_multiturn cache_requests "
-    "rewrite_requests_cache write_out"
-).split()
 
 
 @dataclass
@@ -273,7 +272,7 @@ class Evaluation:
     Parameters
     ----------
     stock : callable
-        The harness's own `evaluate`.
+        The harness's own `evaluate`, without our hook.
     arguments : mapping
         Arguments of the call by name, defaults included.
 

@@ -60,6 +60,7 @@ def scorer_of(metric: str) -> dict[str, object] | None:
 def scorers(metrics: Iterable[str], config: Mapping[str, Any]) -> dict[str, dict[str, object]]:
     """Return the scorers of those metrics of a task, by its configuration, that have one."""
     by_metric = {metric: scorer_of(metric) for metric in metrics}
+    # What a task's own code calls bleu, say, may not be sacrebleu's.
     return {
         metric: scorer
         for metric, scorer in by_metric.items()
@@ -77,15 +78,16 @@ def add_scorers(results: Any) -> None:
     if not isinstance(results, dict):
         return
     for name, config in results.get("configs", {}).items():
+        # Keys are such as ``bleu,none``, ``bleu_stderr,none`` and ``alias``.
         keys = results.get("results", {}).get(name, {})
         metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
         reported = (metric.removeprefix(SENTENCE) for metric in metrics if "_stderr" not in metric)
-        named = scorers(reported, config if isinstance(config, dict) else {})
-        if named and isinstance(config, dict):
+        by_metric = scorers(reported, config if isinstance(config, dict) else {})
+        if by_metric and isinstance(config, dict):
             metadata = config.get("metadata")
             config["metadata"] = {
                 **(metadata if isinstance(metadata, Mapping) else {}),
-                SCORER: named,
+                SCORER: by_metric,
             }
 
 
@@ -154,7 +156,7 @@ def _compact(settings: Mapping[str, Any]) -> str:
 
 
 def scorer_of_run(header: Header) -> dict[str, object] | None:
-    """Read the scorer of a ranking's metric from the header of its journal."""
+    """Return the scorer of a ranking's metric by the header of its journal; None without one."""
     task = header.task
     scorer = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
     return dict(scorer) if scorer else None

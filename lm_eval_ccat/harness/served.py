@@ -26,8 +26,10 @@ MOST_TOKENS = 50_000_000
 _MOST_DOLLARS = 10_000.0
 #: Keys of a request's body that say what is asked, or of whom, rather than how.
 _ASKED = frozenset({"messages", "prompt", "input", "model", "stream", "user"})
+#: Seconds in each unit of a duration, and a part of a duration: a number and its unit.
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+#: From here on a number of seconds is a time since 1970 (this is one of 2001), not a duration.
 _EPOCH = 1_000_000_000.0
 
 
@@ -265,7 +267,7 @@ def _dollars(usage: Any) -> float | None:
 
 
 def _content(choice: Mapping[str, Any]) -> Any:
-    """Return the text of a choice of a chat or a completion; None if the choice states none."""
+    """Return the text of a choice; None if it is null, or a chat's message has none."""
     message = choice.get("message")
     if isinstance(message, dict):
         return message.get("content")

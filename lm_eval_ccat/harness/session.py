@@ -44,8 +44,9 @@ from .transport import Transport, server_calls
 
 #: A row of the harness's sample log.
 Row = dict[str, Any]
-#: Number of documents searched for the longest prompt, and a factor for longer ones elsewhere.
-_PROMPTS_LOOKED_AT, _MARGIN = 256, 1.25
+#: Largest number of documents searched for the longest prompt, and a factor on its tokens, as
+#: other documents may have a longer one.
+_DOCUMENTS_SEARCHED, _MARGIN = 256, 1.25
 #: Most tokens of an answer if the task states no limit; the harness's own default.
 _DEFAULT_ANSWER = 256
 #: Why an answer ended that the server's filter kept back, as servers call it.
@@ -161,14 +162,12 @@ class AnsweredCall(NamedTuple):
             )
 
     def _finish_reasons(self, n_sent: int) -> Iterator[str]:
-        """Return why the answer to each request that was sent ended, as far as that matters.
-
-        A server that withholds an answer states no text; one that writes an empty text does not.
-        """
+        """Return why the answer to each request that was sent ended; none if none was withheld."""
+        # A withheld answer has no text at all (null); an empty text is one that the model wrote.
         if not any(served.null and WITHHELD in served.finish for served in self.served):
             return iter(())
         reasons = [reason for served in self.served for reason in served.finish]
-        # Of a request for several answers a server may state one reason, which is then of any.
+        # A server may state one reason for several answers: then each empty one counts as withheld.
         return iter(reasons if len(reasons) == n_sent else [WITHHELD] * n_sent)
 
 
@@ -214,7 +213,8 @@ class TaskSession:
     options: Mapping[str, Any] = field(default_factory=dict)
     count_tokens: bool = False
     fewshot_seed: int | None = None
-    #: Whether each answer is scored by itself, whatever `repeats` the task states.
+    #: Whether each answer is asked and scored by itself. Else all `repeats` that the task states
+    #: are asked at once, as its filters or metrics need them together (majority, pass@k).
     scores_each_answer: bool = False
 
     def __post_init__(self) -> None:
@@ -230,6 +230,7 @@ class TaskSession:
         self._bind_anew()
 
     def _bind_anew(self) -> None:
+        """Bind the session's model, whose batch size is not known yet."""
         self._batch_size: int | None = None
         self.bind(self.lm)
         self.settle_batch()
@@ -337,7 +338,7 @@ class TaskSession:
             "task_version": self.task.VERSION,
             **self._examples_and_generation,
             "fewshot_seed": self.fewshot_seed if internals.draws_fewshot(self.task) else None,
-            # The harness logs a text for every run with a template, even an empty one.
+            # The harness logs the text of a template, even an empty one.
             "chat_template": template is not None,
             "chat_template_sha": internals.hash_text(template) if template else None,
             "fewshot_as_multiturn": bool(options.get("fewshot_as_multiturn")),
@@ -365,7 +366,7 @@ class TaskSession:
 
     def request_text(self, doc_id: int, write: Callable[[Any], str] = canonical) -> str:
         """Return what the requests of a document ask, as one text (see `scores.prompts.asked`)."""
-        return _asked(self._requests[doc_id], write)
+        return _text_of(self._requests[doc_id], write)
 
     def prompt_hash(self, doc_id: int) -> str:
         """Return the hash of what is sent for a document: of all contexts and continuations.
@@ -380,13 +381,15 @@ class TaskSession:
     def marks(self) -> dict[Any, str]:
         """Mark of each document's prompt: of its text, or of its messages before any template."""
         requests = self._requests
+        # Without a template a prompt is sent as it is.
         if not self.options.get("apply_chat_template"):
             return {doc_id: self.prompt_hash(doc_id)[:DIGITS] for doc_id in requests}
+        # A placeholder's template leaves the messages as they are.
         if not isinstance(self.lm, internals.PlaceholderLM):
             options = {**self.options, "cache_requests": False, "write_out": False}
             lm = internals.PlaceholderLM()
             requests = internals.Requests(self.task, lm, options, self.fewshot_seed)
-        return {doc_id: mark_of(_asked(requests[doc_id])) for doc_id in requests}
+        return {doc_id: mark_of(_text_of(requests[doc_id])) for doc_id in requests}
 
     def marks_like(self, marks: Mapping[Any, str | None]) -> dict[Any, str]:
         """Return the marks that can be compared with `marks`.
@@ -427,7 +430,7 @@ class TaskSession:
             return
         if self._batch_size is None:
             doc_ids = self.doc_ids
-            sample = doc_ids[:: math.ceil(len(doc_ids) / _PROMPTS_LOOKED_AT)]
+            sample = doc_ids[:: math.ceil(len(doc_ids) / _DOCUMENTS_SEARCHED)]
             prompts = [prompt for doc_id in sample for prompt in self.prompts(doc_id)]
             answer_tokens = self.token_limit if self._generates else 1
             longest = max((len(model.tok_encode(prompt)) for prompt in prompts), default=1)
@@ -569,6 +572,7 @@ class TaskSession:
             group = []
             for instance in self._requests[doc_id]:
                 changed: dict[str, Any] = {"resps": [], "filtered_resps": {}}
+                # The third part is the number of answers to this request, its `repeats`.
                 if self.scores_each_answer:
                     changed["metadata"] = (instance.task_name, instance.doc_id, 1)
                 if seed is not None and repeat > 1:
@@ -680,12 +684,15 @@ class TaskSession:
         # To count takes a moment per document, and nobody asks for it.
         if not (self.count_tokens or billed):
             return [None] * len(groups)
-        asked = [group for group, is_cached in zip(groups, cached) if not is_cached]
-        counted = iter(self._counted(asked, served))
+        sent = [group for group, is_cached in zip(groups, cached) if not is_cached]
+        counted = iter(self._counted(sent, served))
         return [None if is_cached else next(counted) for is_cached in cached]
 
     def _counted(self, groups: Sequence[list[Any]], served: Sequence[Served]) -> list[Tokens]:
-        """Return the tokens of documents that were asked, from the most reliable source."""
+        """Return the tokens of documents that were asked, from the most reliable source.
+
+        That is what the server bills, else the model's tokenizer, else an estimate.
+        """
         count = self._token_counter or estimate_tokens
         source = "estimate" if self._token_counter is None else "tokenizer"
         by_texts = []
@@ -716,7 +723,8 @@ class TaskSession:
         ]
 
 
-def _asked(requests: Sequence[Any], write: Callable[[Any], str] = canonical) -> str:
+def _text_of(requests: Sequence[Any], write: Callable[[Any], str] = canonical) -> str:
+    """Return what a document's requests ask, as one text."""
     return asked(requests_of([request.args for request in requests]), write)
 
 

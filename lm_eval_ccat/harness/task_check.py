@@ -67,7 +67,7 @@ class MetricCheck:
     reason: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values."""
+        """Return the check as JSON values, its scale also in words."""
         scale = None if self.scale is None else {**self.scale.to_dict(), "words": self.words}
         return {**asdict(self), "scale": scale}
 
@@ -105,7 +105,7 @@ class TaskCheck:
         return not self.reason and any(metric.usable for metric in self.metrics)
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values."""
+        """Return the check as JSON values."""
         metrics = [metric.to_dict() for metric in self.metrics]
         return {**asdict(self), "usable": self.usable, "notes": [*self.notes], "metrics": metrics}
 
@@ -302,7 +302,10 @@ def _with_metrics(
 
 
 def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[str]:
-    """Return the names under which a task's metrics report (a few report under several)."""
+    """Return the names under which a task reports the metrics that it declares.
+
+    A few metrics report under several names, such as ``pass_at_k`` under ``pass@1`` and ``pass@5``.
+    """
     entries = {metric_name(entry.get("metric")): entry for entry in config.get("metric_list") or []}
     names: list[str] = []
     for metric in declared:
@@ -454,11 +457,12 @@ def _group_variant(variants: Variants, manager: Any, name: str, entry: Any) -> s
 
 def _entries_of_member(variants: Variants, manager: Any, group: str, member: Any) -> list[Any]:
     """Return the entries of a group's variant that replace one of its members."""
-    inner = member if isinstance(member, dict) else {}
-    child = inner.get("task", member) if not inner.get("group") else member
+    # A member is a name, a task's name with changes of its settings, or a group or task of its own.
+    changes = member if isinstance(member, dict) else {}
+    child = changes.get("task", member) if not changes.get("group") else member
     if isinstance(child, str):
-        with contextlib.suppress(UsageError):
+        with contextlib.suppress(UsageError):  # nothing but this group has that name
             written = _write_variant(variants, manager, child)
-            return [{**inner, "task": n} if inner else n for n in written]
+            return [{**changes, "task": variant} if changes else variant for variant in written]
     variants.in_full[f"{group}::{child}"] = "it is defined inside its group and has no file"
     return [member]

@@ -17,8 +17,8 @@ from ..plugins import did_you_mean
 from . import internals
 from .session import Administered, TaskSession
 
-#: Number of targets whose script is checked.
-_LOOKED_AT = 20
+#: Number of targets whose writing system is checked.
+_TARGETS_CHECKED = 20
 
 
 def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
@@ -33,27 +33,27 @@ def outcome_of(bank: ItemBank, session: TaskSession) -> Outcome:
     MetricError
         If the metric has no score per document, or the opposite direction in the bank.
     """
-    whose = ""
+    of_bank = ""
     # The user may have named a bank of another task, which explains what follows.
     if bank.task not in (None, session.name):
-        whose = f"the bank is of task {bank.task} ({bank.metric}), not of {session.name}: "
+        of_bank = f"the bank is of task {bank.task} ({bank.metric}), not of {session.name}: "
     if bank.filter is not None and bank.filter not in session.filters:
         raise UsageError(
-            f"{whose}the bank is of filter {bank.filter!r}; task {session.name} has: "
+            f"{of_bank}the bank is of filter {bank.filter!r}; task {session.name} has: "
             f"{', '.join(session.filters)}"
         )
     known = set(session.doc_ids)
     lacking = [doc_id for doc_id in bank.doc_ids if doc_id not in known]
     if lacking:
         raise BankMismatchError(
-            f"{whose}task {session.name} lacks {len(lacking)} of the bank's {bank.n_items} "
+            f"{of_bank}task {session.name} lacks {len(lacking)} of the bank's {bank.n_items} "
             f"documents (the first is doc_id {lacking[0]!r}); calibrate a bank on this task's logs"
         )
     try:
         metric = _metric_of(bank, session.task)
         _require_reported(metric, session)
     except MetricError as error:
-        raise type(error)(f"{whose}{error}") from error
+        raise type(error)(f"{of_bank}{error}") from error
     filter = bank.filter or session.filters[0]
     return Outcome.of(bank, session.name, metric=metric, filter=filter)
 
@@ -109,8 +109,11 @@ def blank_outcome(
 def _require_reported(metric: Metric, session: TaskSession) -> None:
     """Refuse a metric that a task's own scoring does not report for an empty answer.
 
-    Code that cannot score one tells nothing; the first answers of a run do.
+    The answer is a placeholder's. Where the task's code raises on it, the first answers of the run
+    have to show which metrics there are.
     """
+    # What the task declares, it reports; and stock code reports what is declared alone. A judge
+    # would be paid for the empty answer.
     if metric.source in internals.metric_names(session.task):
         return
     if not internals.scores_by_itself(session.task) or session.judged:
@@ -206,7 +209,8 @@ def metric_config(task: Any) -> dict[str, object]:
             entry = {"metric": metric, "aggregation": aggregation}
             if metric in directions:
                 entry["higher_is_better"] = directions[metric]
-            # Insert it before entries of functions, which have their text in place of a name.
+            # An entry of a function has its text in place of a name, so that a search by name has
+            # to find this one first.
             entries.insert(0, entry)
     config["metric_list"] = entries
     config["process_results"] = internals.scores_by_itself(task)
@@ -275,6 +279,6 @@ def why_not_scored(task: Any) -> str:
 
 def writing_system_note(task: Any, metric: str) -> str:
     """Return a warning if a metric is meaningless for the script of the task's targets; else ""."""
-    documents = itertools.islice(internals.documents(task), _LOOKED_AT)
+    documents = itertools.islice(internals.documents(task), _TARGETS_CHECKED)
     targets = [internals.target(task, document) for document in documents]
     return script_warning(metric, [str(target) for target in targets])

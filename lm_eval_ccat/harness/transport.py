@@ -96,9 +96,10 @@ class RequestProgress:
             self._timer.cancel()
 
     def _allow(self, seconds: float, turns: int = TURNS) -> None:
-        """Let the limit run out after so many seconds, and as many turns of the loop.
+        """Let the limit run out after so many seconds, counted in so many turns of the loop.
 
-        A loop that is busy for seconds at a turn has not yet read the answers that came meanwhile.
+        A loop that was busy for seconds in one turn has not read the answers that came meanwhile;
+        a single timer would end their requests.
         """
         self.ends()
         loop = asyncio.get_running_loop()
@@ -115,6 +116,7 @@ class RequestProgress:
         return f"no connection within {max(self.seconds, CONNECTING):g} s"
 
 
+#: That of the request whose task runs, for the connector, which is not told of requests.
 _PROGRESS: ContextVar[RequestProgress | None] = ContextVar("progress", default=None)
 # Tokenizers that are set up anew at each call are not thread-safe.
 _ENCODING = threading.Lock()
@@ -262,7 +264,8 @@ class Transport:
         self._finalizers: list[weakref.finalize[Any, Any]] = []  # which close sessions
         self._slots: asyncio.Semaphore | None = None  # made on the loop, with the session
         self._cancelled = False
-        for name in ("parse_generations", "parse_logprobs"):  # so that answers are not noted twice
+        # `note_server_reports` may have wrapped them; answers would be noted twice.
+        for name in ("parse_generations", "parse_logprobs"):
             vars(lm).pop(name, None)
         for name in _REPLACED_METHODS:
             setattr(lm, name, partial(self._ask, getattr(lm, name)))
@@ -433,7 +436,7 @@ class Transport:
     def _ask(
         self, stock: Callable[..., Any], requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[Any]:
-        """Answer requests as the model's own method does."""
+        """Answer requests as `stock`, the model's own method, does."""
         # A request with images has a third argument, which only the model's own method sends.
         if any(len(request.args) > 2 for request in requests):
             return list(stock(requests, disable_tqdm=disable_tqdm))
@@ -679,6 +682,7 @@ def _authorized(url: str, headers: Mapping[str, str]) -> tuple[str, dict[str, st
 
 
 _THREAD = "ccat-transport"
+#: The event loop of each process, by its number.
 _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
 #: Coroutines handed over to the loop of a process and not yet begun.
 _HANDED_OVER: dict[int, list[Coroutine[Any, Any, object]]] = {}
@@ -761,7 +765,7 @@ def _close(session: Any) -> None:
 def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
     """Return the calls for requests of one type, of a model that `uses_template_api`."""
     lm = internals.unwrapped(lm)
-    # Their texts are encoded with the model's tokenizer, together.
+    # All are encoded by the model's tokenizer at once.
     if requests and requests[0].request_type == "loglikelihood":
         return list(_likelihoods(lm, requests))
     by_settings: dict[str, list[int]] = {}

@@ -21,6 +21,9 @@ __all__ = ["LM", "ConfigurableTask", "stock_class"]
 
 
 def stock_class(config: Mapping[str, Any]) -> Any:
-    """Return the harness's class of a task without code: one for all, or one per output type."""
+    """Return the harness's class of a task without code.
+
+    Before 0.5 that is one class for all tasks, from then on one per output type.
+    """
     by_type = getattr(ConfigurableTask, "_registry", {})
     return by_type.get(config.get("output_type") or "generate_until", ConfigurableTask)

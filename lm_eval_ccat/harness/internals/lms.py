@@ -334,7 +334,7 @@ def token_counter(lm: Any) -> Callable[[str], int] | None:
 
 
 def set_client_attempts(lm: Any, attempts: int) -> int | None:
-    """Set how often a model's client tries; return the old number, None if it has no such one."""
+    """Set how often a model's client sends a request; return the old number, None without one."""
     inner = unwrapped(lm)
     before: int | None = getattr(inner, "max_retries", None)
     if before is not None:
@@ -348,7 +348,7 @@ def note_server_reports(lm: Any) -> None:
     Models whose requests go through a `Transport` are left unchanged.
     """
 
-    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    def with_note(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def noted(*args: Any, **kwargs: Any) -> Any:
             outputs = kwargs.get("outputs", args[0] if args else None)
@@ -365,7 +365,7 @@ def note_server_reports(lm: Any) -> None:
     for name in ("parse_generations", "parse_logprobs"):
         function = getattr(inner, name, None)
         if callable(function) and name not in vars(inner):
-            setattr(inner, name, noting(function))
+            setattr(inner, name, with_note(function))
 
 
 # -- answers --------------------------------------------------------------------------------------
@@ -380,9 +380,9 @@ def requests_for(prompts: Sequence[Any], gen_kwargs: Mapping[str, Any]) -> list[
             doc={},
             arguments=(prompt, dict(gen_kwargs)),
             idx=0,
-            metadata=("", i, 1),
+            metadata=("", number, 1),  # task, document and number of answers
         )
-        for i, prompt in enumerate(prompts)
+        for number, prompt in enumerate(prompts)
     ]
 
 
@@ -419,10 +419,10 @@ def _answer(lm: Any, kind: str, requests: list[Any]) -> list[Any]:
     """Return a model's answers to requests of a type, in smaller batches if memory runs out."""
     method = getattr(lm, kind)
     # Progress bars for a few documents at a time are useless.
-    quiet = "disable_tqdm" in inspect.signature(method).parameters
+    has_bar = "disable_tqdm" in inspect.signature(method).parameters
     while True:
         try:
-            return list(method(requests, disable_tqdm=True) if quiet else method(requests))
+            return list(method(requests, disable_tqdm=True) if has_bar else method(requests))
         except RuntimeError as error:
             if "out of memory" not in str(error).lower() or not halve_batch_size(lm):
                 raise

@@ -65,11 +65,12 @@ def resolve(name: str) -> Any:
 def attribute(thing: Any, names: str) -> Any:
     """Return an object's attribute under any of its spellings (``_filters|_scorers``)."""
     known = (name for name in names.split("|") if hasattr(thing, name))
+    # Without any, the error names all spellings.
     return getattr(thing, next(known, names))
 
 
 def is_stock(kind: type, names: str, module: str) -> bool:
-    """Whether methods of a class are defined by a module of the harness."""
+    """Whether methods of a class, named in one text, are defined by a module of the harness."""
     for name in names.split():
         member = attribute(kind, name)
         function = member.fget if isinstance(member, property) else member
@@ -129,7 +130,7 @@ def hush() -> None:
     """Silence the harness's notes on tasks' defaults, and all but the first of shadowed tasks."""
     shadowed: list[str] = []
 
-    def wanted(record: logging.LogRecord) -> bool:
+    def is_shown(record: logging.LogRecord) -> bool:
         text = str(record.msg)
         if "overrides existing task" in text:
             shadowed.append(text)
@@ -138,7 +139,7 @@ def hush() -> None:
         return not any(note in text for note in _DEFAULTS)
 
     for name in ("lm_eval.tasks._index", "lm_eval.api.task"):
-        logging.getLogger(name).addFilter(wanted)
+        logging.getLogger(name).addFilter(is_shown)
 
 
 def hook(when: Literal["before", "around", "after"], function: Callable[..., Any]) -> None:
@@ -171,10 +172,10 @@ def hook(when: Literal["before", "around", "after"], function: Callable[..., Any
         bound = inspect.signature(stock).bind(*positional, **named)
         bound.apply_defaults()
         arguments, results = dict(bound.arguments), None
-        for tell in _HOOKS["before"].values():
-            tell(arguments["lm"])
-        for instead in _HOOKS["around"].values():
-            results = results or instead(stock, arguments)
+        for look_at in _HOOKS["before"].values():
+            look_at(arguments["lm"])
+        for evaluate_instead in _HOOKS["around"].values():
+            results = results or evaluate_instead(stock, arguments)
         if results is None:
             results = stock(*positional, **named)
         for amend in _HOOKS["after"].values():

@@ -90,7 +90,7 @@ def runs_written_code(task: Any) -> bool:
 
 
 def fewshot_seed(task: Any) -> int | None:
-    """Return the harness's default seed of few-shot examples if the task still has it."""
+    """Return the harness's default seed of few-shot examples if the task has it; else None."""
     drawn = getattr(task, "fewshot_rnd", None)
     untouched = random.Random(DEFAULT_SEED).getstate()
     return DEFAULT_SEED if drawn is not None and drawn.getstate() == untouched else None
@@ -166,10 +166,13 @@ def reported_metrics(task: Any) -> list[str] | None:
     functions = metric_functions(task)
     if not functions or scores_by_itself(task):
         return None
-    fixed = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
+    # Of likelihoods the harness computes every metric itself.
+    is_likelihood = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
     modules = [str(getattr(function, "__module__", None)) for function in functions.values()]
     # Functions from elsewhere may report under any names.
-    if not fixed and not all(module.startswith("lm_eval.api.metrics") for module in modules):
+    if not is_likelihood and not all(
+        module.startswith("lm_eval.api.metrics") for module in modules
+    ):
         return None
     return list(functions)
 
@@ -275,7 +278,7 @@ class Requests(Mapping[int, list[Any]]):
     ) -> None:
         self._task, self._prompt_options = task, _prompt_options(lm, options)
         self._groups: dict[int, list[Any]] = {}  # requests that were built, by doc_id
-        self._decoded = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
+        self._document_of = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
         self._states: list[Any] = []  # of the generator of few-shot examples
         with _BUILDING:
             compile_templates_once()
@@ -287,6 +290,7 @@ class Requests(Mapping[int, list[Any]]):
                     f"cannot load task {task_name(task)!r}: a data set without documents; check "
                     "the split and the filter (process_docs) of the task's file"
                 )
+            # Whether a document's requests are built once they are wanted; else all are built now.
             self._alone = builds_alone(task, options)
             if self._alone and draws_fewshot(task):
                 for doc_id in range(len(self.docs)):
@@ -305,6 +309,7 @@ class Requests(Mapping[int, list[Any]]):
             if doc_id not in self._groups:
                 if not 0 <= doc_id < len(self.docs):
                     raise KeyError(doc_id)
+                # Go back to the last stored state, and repeat the draws from there on.
                 if self._states:
                     self._task.sampler.rnd.setstate(self._states[doc_id // _STRIDE])
                     for before in range(doc_id - doc_id % _STRIDE, doc_id):
@@ -318,6 +323,7 @@ class Requests(Mapping[int, list[Any]]):
     def _draw(self, doc_id: int) -> None:
         """Draw a document's few-shot examples, as building its requests does."""
         task = self._task
+        # Drawn from the documents that are evaluated, a document is no example for itself.
         excludes = attribute(task, "fewshot_cfg|_fewshot_cfg").split == task.config.test_split
         doc = self.docs[doc_id] if excludes else None
         task.sampler.sample(n=task.config.num_fewshot, eval_doc=doc)
@@ -335,7 +341,7 @@ class Requests(Mapping[int, list[Any]]):
             return self.docs[doc_id]
         requests = self._groups.get(doc_id) if self._alone else None
         try:  # templates, which alone build requests one by one, leave a document as it is
-            return copy.deepcopy(requests[0].doc if requests else self._decoded(doc_id))
+            return copy.deepcopy(requests[0].doc if requests else self._document_of(doc_id))
         except Exception:  # it holds something that cannot be copied, such as a file
             return self.docs[doc_id]
 
@@ -361,6 +367,7 @@ def compile_templates_once() -> None:
 
 def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
     """Whether a document's requests depend only on it and on the draws before it."""
+    # The harness caches and prints the requests of all documents together.
     if any(options.get(k) for k in ("cache_requests", "rewrite_requests_cache", "write_out")):
         return False
     config = task.config

@@ -21,6 +21,7 @@ from ...plugins import did_you_mean
 from ...scores.reading import task_of_file
 from .names import attribute, hush, resolve
 
+#: Spellings of the index in the harness's `TaskManager` (see `attribute`).
 _INDEX = "task_index|_task_index"
 #: Special parts of patterns, as in file names.
 _WILD = re.compile(r"[*?]|\[.*?\]")
@@ -212,6 +213,7 @@ def _stock_entries(names: Iterable[Any], ours: Mapping[str, Any]) -> dict[str, A
     searched: set[str] = set()
     texts: dict[str, str] = {}
     configs: dict[str, dict[str, object]] = {}
+    # Each turn finds entries, and these may need more names: members of groups, included tasks.
     while new := _needed(names, {**stock, **ours}) - ours.keys() - searched:
         texts = texts or _texts()
         mentions = [(max(_WILD.split(name), key=len), _mention(name)) for name in new]
