@@ -3573,8 +3573,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an outcome's filter is its metric",
         "lm_eval_ccat/ranker/builder",
-        '"filter": bank.filter,\n        "bank"',
-        '"filter": bank.metric,\n        "bank"',
+        '"filter": bank.filter, "bank"',
+        '"filter": bank.metric, "bank"',
         ("tests/ranker/test_result.py::test_the_signature_has_the_filter_of_the_outcome",),
     ),
     Bug(

@@ -1,4 +1,7 @@
-"""Accounts of a ranking: what was asked, told and spent, for each model and in total."""
+"""Accounts of a ranking: what was asked, told and spent, for each model and in total.
+
+An item costs its *units* (its size: tokens, say) times the model's price of one unit.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,8 @@ class Measured(NamedTuple):
 class Account:
     """What one model was asked, told and charged. Items are positions among those of all tasks.
 
+    `Accounts` calls the methods that change it, and keeps tables over all models in step.
+
     Attributes
     ----------
     price : float
@@ -59,7 +64,7 @@ class Account:
     scored: dict[int, float | None] = field(default_factory=dict)
     pending: dict[int, float] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
-    #: Of items that are not scored: the probability with which each was drawn.
+    #: The probability of each draw that has no score: it is in flight, or has failed.
     _drawn: dict[int, float] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
     dropped: str | None = None
@@ -76,7 +81,7 @@ class Account:
             self._drawn[item] = probability
 
     def score(self, item: int) -> None:
-        """Note an item as scored."""
+        """Note an item as scored; the caller takes it out of `pending`."""
         self.scored[item] = self._drawn.pop(item, None)
 
     def release(self, item: int) -> None:
@@ -85,9 +90,9 @@ class Account:
         self._drawn.pop(item, None)
 
     def renumber(self, moved_to: Indices, kept_items: Mask) -> None:
-        """Move all items to their new positions.
+        """Move each item to its new position, ``moved_to[item]``, as answers are added.
 
-        `kept_items` says which of the added answers may be asked; the others stay as they were.
+        Of the added ones, those of `kept_items` may be asked; the others stay as they were.
         """
         places = moved_to.tolist()
         self.scored = {places[item]: drawn for item, drawn in self.scored.items()}
@@ -115,7 +120,8 @@ class Accounts:
     budget : float
         Most that may be spent; infinite without a limit.
     affords_mean : bool
-        See `Policy.affords_mean`.
+        Whether a model may be asked while the mean price of its items left fits the budget, which
+        the single item then need not do (the paper's rule).
 
     Attributes
     ----------
@@ -154,8 +160,9 @@ class Accounts:
             (3, 0, len(contents.tasks)), dtype=int
         )
         self._n = np.zeros(0, dtype=int)
-        # `_next_units`, by model and task: units whose price must fit the budget, the mean or the
-        # least of the items available. Cells in `_outdated` are to be computed anew.
+        # `_next_units`, by model and task: units whose price must fit the budget, the least or, with
+        # `affords_mean`, the mean of the items available. Cells in `_outdated` are to be computed
+        # anew.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
         self._outdated: set[tuple[int, int]] = set()
         # Units in flight, by model; those of `_changed_flights` are to be computed anew.
@@ -167,26 +174,23 @@ class Accounts:
 
     def add(self, name: str, price: float) -> None:
         """Open an account for a model."""
-        number, none = len(self._accounts), np.zeros(len(self.contents.tasks), dtype=int)
-        self.n_of_task, self.asked = (
-            np.vstack([self.n_of_task, none]),
-            np.vstack([self.asked, none]),
-        )
+        number, zeros = len(self._accounts), np.zeros(len(self.contents.tasks), dtype=int)
+        self.n_of_task = np.vstack([self.n_of_task, zeros])
+        self.asked = np.vstack([self.asked, zeros])
         self.remaining = np.vstack([self.remaining, self.contents.n_kept])
-        self.spent_on = np.vstack([self.spent_on, none])
+        self.spent_on = np.vstack([self.spent_on, zeros])
         self._next_units = np.vstack([self._next_units, self._task_units])
-        self._outdated |= {(number, task) for task in range(len(none))}
+        self._outdated |= {(number, task) for task in range(len(zeros))}
         self._n = np.append(self._n, 0)
-        self.prices, self._units_in_flight = (
-            np.append(self.prices, float(price)),
-            np.append(self._units_in_flight, 0.0),
-        )
+        self.prices = np.append(self.prices, float(price))
+        self._units_in_flight = np.append(self._units_in_flight, 0.0)
         self._active = np.append(self._active, True)
         self._accounts.append(Account(name, float(price), number, self.contents.kept_items.copy()))
         self.number_of[name] = number
         self.note_change()
 
     def _count_units(self) -> None:
+        """Compute mean units: of all items, of those that may be asked, and of these by task."""
         units, contents = self.units, self.contents
         self._mean_units = float(units.mean())
         self._units_are_alike = bool(units.min() == units.max())
@@ -265,7 +269,7 @@ class Accounts:
 
     @property
     def budget(self) -> float:
-        """What lost attempts leave of the stated budget."""
+        """What lost attempts leave of the stated budget; above 0, as every budget is."""
         return max(self.stated_budget - self.lost, 1e-12)
 
     @property
@@ -284,7 +288,10 @@ class Accounts:
         return self._committed
 
     def left(self, budget: float | None = None) -> float:
-        """Return the budget left, allowing for rounding: ten items at 0.001 fit into 0.01."""
+        """Return what items told and in flight leave of a budget, default that in force.
+
+        It allows for rounding: ten items at 0.001 fit into 0.01.
+        """
         budget = self.budget if budget is None else budget
         # Hundreds of items may be in flight, which need not be summed where any number may be.
         return budget if math.isinf(budget) else budget * (1.0 + SLACK) - self.committed
@@ -299,7 +306,7 @@ class Accounts:
         return (account.price * weight + cost) / (weight + units)
 
     def mean_price(self, account: Account, task: int | None = None) -> float:
-        """Return the mean price of an item (of `task`) over the items that may be asked."""
+        """Return the mean price of the items (of `task`) that the calibration kept."""
         return self.price(account) * (self._kept_units if task is None else self._task_units[task])
 
     def price_to_cap(self, models: Sequence[int], cap: int) -> float:
@@ -318,7 +325,10 @@ class Accounts:
         return int(np.searchsorted(units * price, left, side="right")) if price else len(units)
 
     def affordable(self, left: float) -> Mask:
-        """Return whether `left` pays for some item, as a mask of shape (n_models, n_tasks)."""
+        """Return whether `left` pays for a next item; shape (n_models, n_tasks).
+
+        That is the cheapest one available or, with `affords_mean`, one of mean price.
+        """
         has_items = self.remaining > 0
         if math.isinf(left):
             return has_items
@@ -335,12 +345,14 @@ class Accounts:
         """Return the items that a model may be asked: available and within `left`; (n_items,)."""
         if math.isinf(left):
             return account.available
-        # Each single item has to fit; else (below) the mean price of a task's items has to.
+        # Each single item has to fit.
         if not self.affords_mean:
             price = self.price(account)
             if self._units_are_alike and price * float(self.units[0]) <= left:
                 return account.available
             return account.available & (price * self.units <= left)
+        # The mean price of a task's items has to fit. Whether it does is asked here between several
+        # tasks alone: with one, a model gets no turn without that.
         out, able = account.available.copy(), self.affordable(left)[account.number]
         for number, task in enumerate(self.contents.tasks):
             if len(able) > 1 and not able[number]:
@@ -401,6 +413,7 @@ class Accounts:
         self._n[account.number] += added
         self.remaining[cell] += int(available) - int(account.available[item])
         account.available[item] = available
+        # Among items of one size, mean and least stay what they are.
         if not self._units_are_alike:
             self._outdated.add(cell)
         self._changed_flights.add(account.number)

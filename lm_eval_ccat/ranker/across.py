@@ -107,7 +107,7 @@ class PriorAcrossTasks:
     def __init__(self, parts: Mapping[int, Task], correlation: Floats) -> None:
         self.tasks, self._parts = tuple(parts), list(parts.values())
         self._correlation = correlation
-        # Computed when it is first needed; it does not change.
+        # The inverse of the prior's covariance: computed when first needed, it does not change.
         self._prior_precision: Floats | None = None
         self._clear()
 
@@ -131,6 +131,12 @@ class PriorAcrossTasks:
         return None if matrix is None else cls(parts, matrix)
 
     def _clear(self) -> None:
+        """Begin with nothing known, of the models that there are now.
+
+        Arrays of shape (n_tasks, n_models): ability and variance of the ability by a task's own
+        answers, the slope of the estimate in the ability, the part of the estimate's variance that
+        the ability explains, and the slope of the estimate's error.
+        """
         n_tasks, n_models = len(self.tasks), len(self._parts[0].states[0].scores)
         self._changes = [-1] * n_tasks
         self._ability = np.full((n_tasks, n_models), np.nan)
@@ -138,7 +144,7 @@ class PriorAcrossTasks:
             (4, n_tasks, n_models)
         )
         self._ability_shift, self.shift = np.zeros((2, n_tasks, n_models))
-        # Covariances of abilities, all answers known.
+        # Covariances of abilities given all answers, and prior variances of abilities.
         self._joint = np.zeros((n_models, n_tasks, n_tasks))
         self._prior = np.zeros(n_tasks)
 
@@ -197,7 +203,7 @@ class PriorAcrossTasks:
         joint: Floats = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         return JointAbilities(joint, np.asarray(np.einsum("mst,mt->ms", joint, x / s) - x))
 
-    def variances(self, weights: Floats) -> Floats:
+    def change_of_sum(self, weights: Floats) -> Floats:
         """Return by how much the prior changes the variance of a weighted sum, for each model.
 
         Parameters
@@ -260,7 +266,7 @@ def _report(bank: ItemBank, what: str) -> Mapping[str, Any]:
 
 
 def _abilities(bank: ItemBank) -> dict[str, float]:
-    """Return the abilities that a bank's report states of its models, by name.
+    """Return the abilities that a bank's report states of its calibration models, by name.
 
     Those of `default` are logits of mean scores.
     """
@@ -345,7 +351,8 @@ def loss_by_refusals(refusals: Refusals, refused: float) -> float:
 
     Before any answer the share of refused items has half a normal distribution. Given answers, it
     has the normal distribution of mean ``score / precision``, cut at 0, with
-    ``precision = information + refused^-2``.
+    ``precision = information + refused^-2``: here ``score`` is the first derivative of the
+    answers' log likelihood in the share, at 0, and ``information`` (Fisher's) its variance.
 
     Parameters
     ----------
@@ -410,6 +417,11 @@ class SumErrors(NamedTuple):
     ratios: Floats
 
 
+def _or_all(stops: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask of stops; one of all stops if it has none."""
+    return stops if stops.any() else ~stops
+
+
 @dataclass(frozen=True)
 class Replays:
     """Replays of models left out of all banks, to correct the stated error of a mean over tasks.
@@ -424,7 +436,7 @@ class Replays:
     Attributes
     ----------
     n : ndarray of shape (n_stops,)
-        Items of each task.
+        Numbers of items of each task at which the replays stopped to estimate.
     rows : ndarray of shape (n_stops, 7, n_tasks, n_models)
         The figures of `LeftOut` at each stop.
     """
@@ -465,7 +477,7 @@ class Replays:
         for left_out in map(LeftOut._make, self.rows):
             # Variance and Welch's degrees of freedom of a sum of independent errors.
             independent = (weights**2) @ left_out.variance
-            freedom = independent**2 / ((weights**4) @ (left_out.variance**2 / left_out.df))
+            df = independent**2 / ((weights**4) @ (left_out.variance**2 / left_out.df))
             error, variance = weights @ left_out.error, independent
             if prior is not None:
                 columns = list(prior.tasks)
@@ -477,7 +489,8 @@ class Replays:
                     weights[columns], np.sqrt(explained / spread), joint, explained
                 )
             squares.append(error**2)
-            ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / freedom))
+            # The mean of a squared error over its estimated variance is df / (df - 2), not 1.
+            ratios.append(error**2 / np.maximum(variance, 1e-18) * (1.0 - 2.0 / df))
         return SumErrors(np.array(squares), np.array(ratios))
 
     def gains(self, weights: Floats, prior: PriorAcrossTasks) -> bool:
@@ -494,8 +507,7 @@ class Replays:
     @property
     def _after_few(self) -> NDArray[np.bool_]:
         """Which stops are after at most `FEW_ITEMS` items; all stops if none is."""
-        after_few = self.n <= FEW_ITEMS
-        return after_few if after_few.any() else ~after_few
+        return _or_all(self.n <= FEW_ITEMS)
 
     def factors(self, weights: Floats, prior: PriorAcrossTasks | None) -> Floats:
         """Return two factors on variances of the sum: after few items of each task, and after more.
@@ -504,8 +516,7 @@ class Replays:
         over stops counts, and of `PRIOR_MODELS` further ones at the usual factor. A few replays may
         be lucky: against that there are these and the degrees of freedom that `judge` sets.
         """
-        ratios, after_more = self.sum_errors(weights, prior).ratios, self.n > FEW_ITEMS
-        after_more = after_more if after_more.any() else ~after_more
+        ratios, after_more = self.sum_errors(weights, prior).ratios, _or_all(self.n > FEW_ITEMS)
         means = [ratios[stops].mean(axis=0) for stops in (self._after_few, after_more)]
         return np.array(
             [

@@ -6,7 +6,8 @@ After `n` of `N` items (n = 10, 11, .., at most `horizon`) a pair is decided if
 
 with z the difference in standard errors. For models that are equal, z is Brownian motion on the
 clock ``I = n / (1 - n/N)``, divided by the root of I. `chances` computes how often that leaves the
-boundary by a look: from look to look it carries the density of z inside the boundary on, by
+boundary by a look: from look to look it carries the density of z inside the boundary on (``phi``
+and ``Phi`` are the normal density and distribution), by
 
     density(z) <- integral over |y| < c of density(y) phi((z - r y) / s) / s,
     r = sqrt(I_k / I_(k+1)),  s = sqrt(1 - r^2),
@@ -167,17 +168,19 @@ def chances(boundary: Floats, time: Floats) -> Floats:
     out[:, 0] = 2.0 * ndtr(-boundary[:, 0])
     inside = np.minimum(boundary, _FAR)
     z = inside[:, :1] * unit
+    # The density at the nodes inside the boundary, times their weights and sqrt(2 pi).
     mass = np.exp(-0.5 * z * z) * inside[:, :1] * weight
     direct, mirrored = np.empty((2, len(boundary), len(unit), len(unit)))
-    # `mass` is the density at the nodes inside the boundary, times their weights and sqrt(2 pi).
     for k in range(1, len(time)):
-        c, y, z = boundary[:, k], r[k - 1] * z, inside[:, k, None] * unit
-        leaves = ndtr((-c[:, None] - y) / s[k - 1]) + ndtr((y - c[:, None]) / s[k - 1])
+        # The nodes of the look before become `ry`, those of this one are `z`.
+        c, ry, z = boundary[:, k, None], r[k - 1] * z, inside[:, k, None] * unit
+        leaves = ndtr((-c - ry) / s[k - 1]) + ndtr((ry - c) / s[k - 1])
+        # Twice, as -y leaves as often as y.
         out[:, k] = 2.0 / math.sqrt(2.0 * math.pi) * (mass * leaves).sum(axis=1)
         # The kernel of y (`direct`) and that of -y (`mirrored`).
         # In place: arrays made anew at every look take as long as what is computed.
         for kernel, sign in ((direct, -1.0), (mirrored, 1.0)):
-            np.add(z[:, :, None] / s[k - 1], sign * y[:, None] / s[k - 1], out=kernel)
+            np.add(z[:, :, None] / s[k - 1], sign * ry[:, None] / s[k - 1], out=kernel)
             kernel *= kernel
             kernel *= -0.5
             np.exp(kernel, out=kernel)
@@ -244,6 +247,7 @@ def _table(
     # moved nearer for these.
     nearer[-1] *= shape.last_look == 1.0
     c = np.multiply.outer(_KNOTS, shape.at(n, horizon)) - nearer
+    # A boundary that is moved nearer may reach 0, where no density is left inside.
     c = np.maximum(c, 1e-3)
     # `chances` ends at `_FAR`. Far out, the chance of being outside at this very look is nearly
     # that of ever having been.
@@ -263,7 +267,7 @@ class Horizon(NamedTuple):
     first, last : int
         Items of a pair at its first and last look.
     horizon : int
-        Most items of a pair.
+        Most items of a pair; `last` is below it where a later horizon takes over.
     log_level, constants : ndarray of shape (n_levels,)
         Logs of error levels of the whole ranking, ascending, and the stretched constant ``w C`` at
         each.
@@ -301,6 +305,7 @@ def governing_horizons(
     horizons, starts : tuple of int
         The horizons, and the first number of items at which each applies.
     n_items : float
+        Items of the benchmark; infinite if not even all of them leave nothing to err about.
     pass_length : int, optional
         Items of a pass where answers are repeated in passes; 0 where they are not.
     with_bank : bool, optional
@@ -323,12 +328,12 @@ def governing_horizons(
             break
         table = _table(first, last, n_items, pass_length, shape)
         log_chance = table.log_chance[:, -1]
+        # Unless all items are within the horizon, a part of the level is kept for further ones.
+        share = 1.0 if horizon >= n_items - 1 else 1.0 - KEPT
         # The first horizon has all of each level; later ones have what is left of it.
         if k == 0:
-            level = np.exp(log_chance)
-            left = level = level / (1.0 if horizon >= n_items - 1 else 1.0 - KEPT)
-        # Unless all items are within the horizon, a part of the level is kept for further ones.
-        part = left if horizon >= n_items - 1 else left * (1.0 - KEPT)
+            left = level = np.exp(log_chance) / share
+        part = left * share
         c = np.interp(np.log(part), log_chance, table.constants)
         # Where levels rise and constants fall strictly, interpolating from levels to constants and
         # back gives the same level again (`Looks.boundary`, `Looks.log_p`): keep only these.
@@ -340,5 +345,6 @@ def governing_horizons(
         # What the horizon has spent when the next one takes over, at the constant of each level.
         log_spent = table.log_chance[:, np.searchsorted(table.looks, last_look)]
         spent = np.exp(np.interp(-c, -table.constants, log_spent))
+        # By interpolation it may seem to have spent more than its part: something is left even so.
         left = np.maximum(left - spent, 0.5 * KEPT * left)
     return tuple(governing)

@@ -22,6 +22,7 @@ from .turns import Turns
 from .verdicts import DECIDED, Verdicts
 from .weighted import WeightedSum
 
+#: The k of the chances of being among the best k models.
 _TOPS = (1, 3, 5, 10)
 #: Why a ranking ended that has asked all that there is.
 EVERY_ITEM = "every item was administered"
@@ -93,7 +94,7 @@ class RankingBuilder:
         )
 
     def _beyond(self, verdicts: Verdicts) -> Mask | None:
-        """Return which pairs of tested models are decided for items like these, too.
+        """Return which pairs of tested models are decided the same way for items like these, too.
 
         None where nothing can be: a single model has no pair, and a ranking whose question is the
         population has decided for such items already.
@@ -132,11 +133,8 @@ class RankingBuilder:
         """Return a ranking by each single outcome of a task."""
         rankings = {}
         for state in task.states:
-            facts = {
-                **_identity(state.outcome),
-                "method": state.outcome.bank.method,
-                "ccat": __version__,
-            }
+            method = state.outcome.bank.method
+            facts = {**_identity(state.outcome), "method": method, "ccat": __version__}
             score = self._standing.score.with_tasks({number: 1.0}, state)
             rankings[state.outcome.name] = self._ranking_by(score, _line(facts))
         return rankings
@@ -173,7 +171,7 @@ class RankingBuilder:
     ) -> ModelRow:
         """Return what a ranking by one score says of one model."""
         model = account.number
-        # What only a method says, of one outcome.
+        # Of one outcome alone its method says more: ability, draws, noise, pass@k.
         only = score.outcomes[0] if len(score.outcomes) == 1 else None
         description = only.policy.describe(model) if only else None
         estimate = self._estimate(model, verdicts, score, belief)
@@ -318,10 +316,8 @@ class RankingBuilder:
         # A model without items left needs none, whatever the limits.
         unfinished = [account for account in asking if accounts.remaining[account.number].any()]
         if any(account.n < turns.cap for account in unfinished):
-            left, lost = (
-                accounts.budget - accounts.committed,
-                min(accounts.lost, accounts.stated_budget),
-            )
+            left = accounts.budget - accounts.committed
+            lost = min(accounts.lost, accounts.stated_budget)
             return budget_used_up(accounts.stated_budget, left, lost)
         if not unfinished:
             # Models that are decided stop earlier.
@@ -340,13 +336,11 @@ def _repeats(of_task: Mapping[str, int]) -> str | None:
 
 
 def _identity(outcome: Outcome) -> dict[str, object]:
+    """Return what a signature says of an outcome."""
     bank = outcome.bank
     return {
-        "task": bank.task,
-        "metric": bank.metric,
-        "filter": bank.filter,
-        "bank": bank.short_hash,
-    }
+        "task": bank.task, "metric": bank.metric, "filter": bank.filter, "bank": bank.short_hash,
+    }  # fmt: skip
 
 
 def _line(parts: Mapping[str, object]) -> str:

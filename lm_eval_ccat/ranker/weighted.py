@@ -165,7 +165,7 @@ class WeightedSum:
         weights = np.array([weight.get(task, 0.0) for task in prior.tasks])
         prior.refresh()
         together = Belief.sum(sharing, np.ones(len(sharing)))
-        together = together.with_prior(weights @ prior.shift, prior.variances(weights))
+        together = together.with_prior(weights @ prior.shift, prior.change_of_sum(weights))
         apart = [belief for belief, shares in zip(beliefs, self._shares_prior) if not shares]
         return [together, *apart]
 

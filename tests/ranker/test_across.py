@@ -96,7 +96,7 @@ def test_abilities_are_those_of_the_normal_distribution_given_all_answers():
     w = np.array([0.5, 0.3, 0.2])
     hangs = np.sqrt(share * error / (alone * noise))
     expected = (w * hangs) @ covariance @ (w * hangs) - share * w**2 @ error
-    assert joint.variances(w)[0] == pytest.approx(expected)
+    assert joint.change_of_sum(w)[0] == pytest.approx(expected)
 
 
 @pytest.fixture(scope="module")
