@@ -245,8 +245,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "the most important column leaves first",
-            "max(fitting, key=lambda entry: entry.column.leaves)",
-            "min(fitting, key=lambda entry: entry.column.leaves or 99)",
+            "max(fitting, key=lambda entry: entry.column.drop_order)",
+            "min(fitting, key=lambda entry: entry.column.drop_order or 99)",
         ),
         ("the number of rows left out is wrong", "len(rows) - len(positions)", "len(rows) - first"),
         (

@@ -22,7 +22,7 @@ from ..errors import MetricError
 from ..methods.belief import POPULATION
 from ..money import ASSUMED, BILLED, Tokens, columns_in_words
 from ..ranker import Ranking
-from ..ranker.headline import failures_in_words, held
+from ..ranker.headline import failures_in_words, intervals_hold
 from ..records import Answered
 from ..shown import exact_percent
 from . import internals
@@ -239,7 +239,7 @@ def in_words(block: Mapping[str, Any], task: str) -> str:
     documents = f"{block['items']} of {block['items_total']} documents"
     if "answers" in block:
         documents += f", {block['answers']:,} of {block['answers_total']:,} answers"
-    lines = [held(block.get("looks"), block["confidence"])]
+    lines = [intervals_hold(block.get("looks"), block["confidence"])]
     if failed := block["failed"]:
         lines.append(f"the model {failures_in_words(failed, 'answers' in block)}")
     lines += [f"the model {finding}" for finding in block["findings"]]

@@ -160,8 +160,8 @@ class Accounts:
             (3, 0, len(contents.tasks)), dtype=int
         )
         self._n = np.zeros(0, dtype=int)
-        # `_next_units`, by model and task: units whose price must fit the budget, the least or, with
-        # `affords_mean`, the mean of the items available. Cells in `_outdated` are to be computed
+        # `_next_units`, by model and task: units whose price must fit the budget, of the items
+        # available the least or (`affords_mean`) the mean. Cells in `_outdated` are to be computed
         # anew.
         self.spent_on, self._next_units = np.zeros((2, 0, len(contents.tasks)))
         self._outdated: set[tuple[int, int]] = set()

@@ -33,7 +33,7 @@ class ModelCells:
     rank : int or None
         1 is best; None for a model that was set aside.
     tie : int or None
-        Number of the group of neighbours that are not decided.
+        Number of its group among the ``ties`` of the result; None if it is in none.
     estimate, low, high, error : str
         Estimate, ends of its interval and standard error, with decimals to match the errors.
     best, worst : int
@@ -43,7 +43,7 @@ class ModelCells:
     decided : bool
         Whether the next model is decided to be worse.
     waiting : int or None
-        Asks without an answer; None if the ranking is over.
+        Asks of the model without an answer; None if the ranking is over.
     """
 
     name: str
@@ -173,13 +173,12 @@ class Column:
         Where it stands: ``terminal``, ``page``, ``grid`` (Markdown and data frames).
     applies : callable, optional
         Whether the terminal and the page show it for a result with these models.
-    leaves : int
+    drop_order : int
         When a narrow terminal leaves it out: the largest number first, 0 never.
-    left : bool
-        Whether it is aligned at the left.
+    left_aligned : bool
     beside : callable, optional
         What the page adds to its text in small letters.
-    strong : callable, optional
+    bold : callable, optional
         Whether the page prints it in bold.
     """
 
@@ -189,10 +188,10 @@ class Column:
     title: str = ""
     places: str = f"{TERMINAL} {PAGE} {GRID}"
     applies: Callable[[RankingContent, Sequence[ModelCells]], bool] = lambda content, models: True
-    leaves: int = 1
-    left: bool = False
+    drop_order: int = 1
+    left_aligned: bool = False
     beside: Callable[[ModelCells], str] = lambda model: ""
-    strong: Callable[[ModelCells], bool] = lambda model: False
+    bold: Callable[[ModelCells], bool] = lambda model: False
 
     def heading(self, content: RankingContent) -> str:
         """Return its heading for a result."""
@@ -226,7 +225,7 @@ COLUMNS = (
         value=lambda model: model.row["estimate"] if model.has_results else None,
         text=lambda model: model.estimate if model.has_results else "-",
         beside=lambda model: "full results" if model.known else f"{model.low} to {model.high}",
-        leaves=0,
+        drop_order=0,
     ),
     Column(
         name="standard_error",
@@ -240,8 +239,8 @@ COLUMNS = (
         text=lambda model: f"{model.low} to {model.high}" if model.has_results else "-",
         title="{confidence} interval",
         places=TERMINAL,
-        leaves=0,
-        left=True,
+        drop_order=0,
+        left_aligned=True,
     ),
     Column(
         name="low",
@@ -259,8 +258,8 @@ COLUMNS = (
         text=lambda model: "" if model.lead is None else model.lead.in_words(),
         title="leads next by",
         applies=lambda content, models: any(model.lead for model in models),
-        left=True,
-        strong=lambda model: model.decided,
+        left_aligned=True,
+        bold=lambda model: model.decided,
     ),
     Column(name="lead_low", value=lambda model: model.lead and model.lead.low, places=GRID),
     Column(name="lead_high", value=lambda model: model.lead and model.lead.high, places=GRID),
@@ -269,7 +268,7 @@ COLUMNS = (
         text=lambda model: model.ranks,
         places=TERMINAL,
         applies=lambda content, models: any(model.best < model.worst for model in models),
-        leaves=2,
+        drop_order=2,
     ),
     Column(name="best_rank", value=lambda model: model.best or None, places=GRID),
     Column(name="worst_rank", value=lambda model: model.worst or None, places=GRID),
@@ -280,7 +279,7 @@ COLUMNS = (
         title="best",
         places=f"{TERMINAL} {GRID}",
         applies=lambda content, models: any(model.best < model.worst for model in models),
-        leaves=4,
+        drop_order=4,
     ),
     Column(
         name="items",
@@ -289,7 +288,7 @@ COLUMNS = (
             "known" if model.known else f"{model.row['n_items']}{model.asked_beyond}"
         ),
         title="{asked}",
-        leaves=3,
+        drop_order=3,
     ),
     Column(
         name="items_asked",
@@ -320,7 +319,7 @@ COLUMNS = (
         text=lambda model: str(model.waiting or ""),
         places=TERMINAL,
         applies=lambda content, models: any(model.waiting is not None for model in models),
-        leaves=3,
+        drop_order=3,
     ),
     Column(
         name="cost",
@@ -328,7 +327,7 @@ COLUMNS = (
         text=lambda model: dollars(paid(model.row)) + "~" * model.guessed,
         places=f"{TERMINAL} {GRID}",
         applies=lambda content, models: content.get("cost_unit") == "usd",
-        leaves=5,
+        drop_order=5,
     ),
     Column(
         name="tokens",
@@ -336,7 +335,7 @@ COLUMNS = (
         text=lambda model: f"{model.row['cost']:,.0f}" + "~" * model.guessed,
         places=TERMINAL,  # a data frame has them as the cost
         applies=lambda content, models: content.get("cost_unit") == "tokens",
-        leaves=5,
+        drop_order=5,
     ),
     Column(name="note", value=lambda model: model.note, places=GRID),
 )

@@ -57,13 +57,13 @@ class OutcomeState:
         self._beliefs: dict[str, Belief] = {}
 
     def belief(self, question: str) -> Belief:
-        """Return the policy's belief, computed once per state."""
+        """Return the policy's belief about scores of this outcome, cached until `forget`."""
         if question not in self._beliefs:
             self._beliefs[question] = self.policy.belief(question)
         return self._beliefs[question]
 
     def forget(self) -> None:
-        """Drop cached beliefs, as a score, a failure, a model or repeats have come."""
+        """Drop cached beliefs: a score, a failure, a model or repeats have come."""
         self._beliefs.clear()
 
     def raise_repeats(self, repeats: int, seed: int) -> None:
@@ -210,6 +210,7 @@ class Task:
         return [state for state in self.states if state.kept_items[item]]
 
     def _changed(self) -> None:
+        """Note that a score, a failure, a model or repeats come: beliefs are out of date."""
         self.changes += 1
         for state in self.states:
             state.forget()
@@ -253,11 +254,11 @@ class Task:
             state.fail(model, item)
 
     def told(self, model: int, item: int, scores: Sequence[float | None]) -> None:
-        """Take in one answer's scores, as `read` returns them."""
+        """Take in one answer's scores by outcome, as `read` returns them; None is a failure."""
         self._changed()
+        # Outcomes of one answer are correlated. Residuals are taken before the scores are learned:
+        # from a fit that has seen its score they are too small.
         if len(scores) > 1:
-            # Before the scores are learned: a residual from a fit that has seen its score is too
-            # small.
             expected = [state.expected(model)[item] for state in self.states]
             residual = np.array(scores, dtype=np.float64) - expected
             present = np.isfinite(residual)
@@ -279,6 +280,8 @@ class Task:
     def read(self, model: str, item: int, name: Any, score: Any) -> list[float | None]:
         """Return the checked scores of one answer by outcome; None for an outcome it lacks.
 
+        `item` is a position in the task; `name` is its name, for errors.
+
         Raises
         ------
         ScaleError
@@ -291,8 +294,7 @@ class Task:
             raise UsageError(f"doc_id {name!r} was removed from the bank by its calibration")
         names = [outcome.name for outcome in self.outcomes]
         if isinstance(score, Mapping):
-            unknown = [name for name in score if name not in names]
-            if unknown:
+            if unknown := [outcome for outcome in score if outcome not in names]:
                 raise UsageError(
                     f"unknown outcome {unknown[0]!r}; this task has {', '.join(names)}"
                 )
@@ -316,7 +318,7 @@ class Task:
         """Correlation of the outcomes' errors; shape (n_outcomes, n_outcomes).
 
         It is that of the residuals of n answers, ``r``, drawn towards 1, at which a weighted sum
-        has the largest error: ``(n r + 5) / (n + 5)``.
+        has the largest error: ``(n r + 5) / (n + 5)``; 5 is `_PRIOR_ANSWERS`.
         """
         n, scale = self._n_common, np.sqrt(self._squares * self._squares.T)
         observed = np.divide(self._products, scale, out=np.ones_like(n), where=scale > 0.0)
@@ -388,8 +390,8 @@ class Contents:
         if len(methods) > 1:
             raise UsageError(f"the banks are of several methods ({', '.join(methods)}); take one")
         self.bare = len(self.tasks) == 1 and not isinstance(banks, Mapping)
-        # If a run began the ranking, by outcomes, `ask` names the repeat beside the item. A script
-        # that began it by a bank gets the doc_id alone.
+        # If a run began the ranking, by outcomes, `ask` names the repeat beside the item, also of a
+        # `bare` task. A script that began it by a bank gets the doc_id alone.
         self._names_repeats = isinstance(banks, Sequence)
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(ranked_outcomes)
@@ -545,7 +547,10 @@ class Contents:
         return doc_id if self.bare else (self.tasks[self.task_at(position)].name, doc_id)
 
     def name_as_asked(self, position: int) -> Any:
-        """Return an item as `ask` names it: with its repeat from the second on, unless bare."""
+        """Return an item as `ask` names it: from the second repeat on (task, doc_id, repeat).
+
+        The first has its `name`, and so have all if a script ranks by a bare bank.
+        """
         task, in_task = self.task_and_position(position)
         passes_before, in_bank = divmod(in_task, task.bank.n_items)
         doc_id = task.bank.doc_ids[in_bank]
@@ -689,6 +694,7 @@ def shares_of(
     >>> shares_of({"a": 30, "b": 10}, "documents"), shares_of({"a": 30, "b": 10}, "equal")
     ({'a': 0.75, 'b': 0.25}, {'a': 0.5, 'b': 0.5})
     """
+    # Weights that are stated are no key of this mapping: they stay.
     weight_of = {"documents": sizes, "equal": dict.fromkeys(sizes, 1.0)}.get(str(weights), weights)
     if not isinstance(weight_of, Mapping) or set(weight_of) != set(sizes):
         known = " or of ".join(", ".join(map(str, names)) for names in (sizes, outcomes) if names)

@@ -1,8 +1,9 @@
 """Comparison of two models: the difference, its uncertainty, and the verdict.
 
-`Verdicts` decide; a margin is compared with the ends of their interval. The compared documents
-count as a random sample of documents like them, so that an interval says what other such documents
-would show. Documents in clusters (questions on one passage) count by cluster (`clusters`).
+`Verdicts` decide; a margin (how much worse is still good enough) is compared with the ends of their
+interval. The compared documents count as a random sample of documents like them, so that an
+interval says what other such documents would show. Documents in clusters (questions on one passage)
+count by cluster (`clusters`). In matrices the baseline is row and column 0, the candidate 1.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Asked:
     n_items : float
         Items of the benchmark, if the question is about these.
     rate : float
-        The interval shrinks with the number of documents to this power.
+        The interval shrinks with the number of documents to this power, negated.
     """
 
     documents: int
@@ -118,9 +119,9 @@ class Difference:
         Probability that the candidate is better, plus half of that of a tie. If scores are missing,
         several values are possible: this is the one nearest to 1/2.
     verdict : str
-        "equivalent" (within +- the margin, which comes before "better"; without a margin, all
-        scores equal), "better", "not worse"
-        (than the margin), "worse" (by more than the margin) or "not known".
+        "equivalent" (within +- the margin, even where that is "better"; without a margin, all
+        scores equal), "better", "not worse" (by more than the margin), "worse" (by more than the
+        margin) or "not known".
     more_documents : int or None
         About how many more documents would decide, if the difference stays as it is; None if it
         is decided already, or no number of documents would.
@@ -193,8 +194,8 @@ class Difference:
         # Without a margin "equivalent" means that all scores are equal.
         if same_scores and margin == 0.0:
             difference = replace(difference, verdict=WORDS[EQUIVALENT], more_documents=None)
+        # More answers to these documents tell nothing of others.
         if belief.question == POPULATION and answers is not None:
-            # More answers to these documents tell nothing of others.
             difference = replace(difference, more_answers=None)
         return replace(difference, clusters=clusters)
 
@@ -220,7 +221,7 @@ class Difference:
         >>> Difference.stated(pair, Asked(documents=50), lower, margin=1.0).verdict
         'not worse'
         """
-        # Rounding can leave a tiny difference between equal means.
+        # Rounding can leave a tiny difference between equal means. Below, + 0.0 makes 0 of -0.
         difference = pair.candidate - pair.baseline
         difference = difference if abs(difference) > ROUNDING * scale.span else 0.0
         up = 1.0 if scale.higher_is_better else -1.0
@@ -450,7 +451,7 @@ class _DocumentDifferences(NamedTuple):
 def _error_of(
     differences: _DocumentDifferences, of_cluster: Clusters, fewest: float
 ) -> VarianceOfMean:
-    """Return the variance of a mean difference; infinite below `fewest` clusters."""
+    """Return the variance of a mean difference; infinite below `fewest` (effective) clusters."""
     gap, residuals = differences.mean, differences.values - differences.mean
     n, squares = len(residuals), float((residuals**2).sum())
     variance, df = of_cluster.variance_of_mean(residuals, differences.rounding)
@@ -503,7 +504,8 @@ class _PairError(NamedTuple):
     def of_answers(cls, figures: RepeatFigures) -> _PairError:
         """Return the error of expected scores on these documents: the noise of answers alone.
 
-        Documents that were not asked change nothing, so that rare ones count as 0.
+        One answer that comes out otherwise (`RepeatFigures.event`) may change the mean. Documents
+        that were not asked change nothing, so that rare ones count as 0.
         """
         loss = np.full((2, 2), float(figures.event[0] / figures.answers[0]))
         no_documents = np.zeros((2, 2))

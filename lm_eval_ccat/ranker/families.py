@@ -45,14 +45,19 @@ def still_true(n_models: int, with_references: bool) -> Floats:
 
 
 def _true_at_most(belief: Belief, n: int) -> Floats:
-    """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected."""
+    """Return how many of `n` distinct hypotheses may be true once 0, 1, .. are rejected.
+
+    Shape (n,). Those left are the bound of Holm's rule, and a smaller one where equality excludes
+    some of them, that of Shaffer's.
+    """
     references, n_models = belief.references, len(belief.location)
     left = np.arange(n, 0, -1.0)
+    # Inexact reference models may equal each other, so that all hypotheses may be true.
     if references is None or references.exact:
         possible = still_true(n_models, references is not None)
-        left = np.minimum(
-            left, np.r_[np.full(max(n - len(possible), 0), possible[:1]), possible][-n:]
-        )
+        # As long as more hypotheses are left than can be true together, that number stays.
+        all_left = np.full(max(n - len(possible), 0), possible[:1])
+        left = np.minimum(left, np.r_[all_left, possible][-n:])
     return left
 
 
@@ -129,6 +134,7 @@ class _Hypotheses(NamedTuple):
 
     @classmethod
     def of(cls, n_tested: int, references: References | None) -> _Hypotheses:
+        """Build the hypotheses that two tested models, or a tested and a known one, are equal."""
         if references is None or not references.exact:
             positions = np.arange(0 if references is None else len(references.names))
             return cls(n_tested, positions, positions)

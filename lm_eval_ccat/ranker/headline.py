@@ -47,6 +47,7 @@ class Lead(NamedTuple):
         return f"{middle}{f' {unit}' if unit else ''}{ends}"
 
     def _texts(self) -> tuple[str, str]:
+        """Return the difference, and the ends in brackets; "" for an interval without width."""
         low, middle, high = (
             text.lstrip("+") for text in difference_texts(self.low, self.difference, self.high)
         )
@@ -147,8 +148,8 @@ def headline(content: RankingContent) -> str:
         )
     if not any(block["n_items"] for block in models):
         return "nothing is ranked: no model has answered"
-    level = exact_percent(content["confidence"]) + " for all pairs" * content["familywise"]
-    level += {"every": " at every look", "one": " for one look"}[content["looks"]]
+    how_sure = exact_percent(content["confidence"]) + " for all pairs" * content["familywise"]
+    how_sure += {"every": " at every look", "one": " for one look"}[content["looks"]]
     question_words, metric = question(content), content.get("metric")
     # A single model has no order.
     if len(content["models"]) == 1:
@@ -159,7 +160,7 @@ def headline(content: RankingContent) -> str:
         question_words += f" by {metric}"
     if not content["scale"]["higher_is_better"]:
         question_words += ", lower is better"
-    return f"{finding}; {level}, {question_words}; {_effort(content)}"
+    return f"{finding}; {how_sure}, {question_words}; {_effort(content)}"
 
 
 def _effort(content: RankingContent) -> str:
@@ -185,7 +186,9 @@ def _effort(content: RankingContent) -> str:
 
 
 def share_saved(content: RankingContent) -> float | None:
-    """Return the share of all answers that were not asked, 0 to 1; None without repeats.
+    """Return the share of all answers that were not asked, 0 to 1.
+
+    None where items have one answer each, and where no model was tested.
 
     Examples
     --------
@@ -224,12 +227,12 @@ def question(content: RankingContent) -> str:
     return f"order of {'expected scores on' if sampled else 'full runs of'} {items}"
 
 
-def held(looks: str | None, confidence: float) -> str:
+def intervals_hold(looks: str | None, confidence: float) -> str:
     """Say in a sentence at which looks the intervals hold; empty if `looks` is not known.
 
     Examples
     --------
-    >>> held("one", 0.95)
+    >>> intervals_hold("one", 0.95)
     'The 95% intervals hold for one look, the one at which the run ended.'
     """
     when = {

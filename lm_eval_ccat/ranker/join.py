@@ -124,6 +124,7 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     models, items = known.any(axis=1), known.any(axis=0)
     known, scores = known[np.ix_(models, items)], scores[np.ix_(models, items)]
     n = int(items.sum())
+    # Fisher's z takes more than three items.
     if n <= 3:
         return Join(n, len(known), 0.0, 0.0)
     shared_curves = replace(
@@ -135,6 +136,7 @@ def join_of(curves: Curves, scores: Floats) -> Join:
     ease, ranks_of_ease, ranks_of_scores = (
         _by_item(values, known) for values in (mu, _ranks(mu, known), _ranks(scores, known))
     )
+    # Where all items are alike in one of these, there is no correlation.
     if min(map(np.ptp, (ease, ranks_of_ease, ranks_of_scores))) < _NARROW:
         return Join(n, len(known), 0.0, 0.0)
     correlation = float(np.corrcoef(ranks_of_ease, ranks_of_scores)[0, 1])
@@ -182,6 +184,7 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> Fault:
     # test below: see first whether they fit better if they are shifted.
     for step, place in ((1, "after"), (-1, "before")):
         moved = join_of(curves, np.where(bank.kept, np.roll(scores, step, axis=1), np.nan))
+        # The difference of two independent atanh(r) has the variance 2 / (n - 3).
         limit = RELATED * math.sqrt(2.0 / max(min(join.n, moved.n) - 3, 1))
         better, as_is = (math.atanh(np.clip(way.correlation, -0.99, 0.99)) for way in (moved, join))
         if better - as_is > limit and moved.evidence < trusted:
@@ -220,9 +223,9 @@ def _ranks(values: Floats, known: Mask) -> Floats:
 
 def _by_item(values: Floats, known: Mask) -> Floats:
     """Return, by item, the mean of values less their model's mean; shape (n_items,)."""
-    level = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1)
-    beyond = np.where(known, values - level[:, None], 0.0)
-    return np.asarray(beyond.sum(axis=0) / known.sum(axis=0))
+    mean = np.where(known, values, 0.0).sum(axis=1) / known.sum(axis=1)
+    centred = np.where(known, values - mean[:, None], 0.0)
+    return np.asarray(centred.sum(axis=0) / known.sum(axis=0))
 
 
 class _BankUnderTest:
@@ -297,21 +300,22 @@ class JoinTests:
         wrong = {bank.name: join for bank in self._tested if (join := bank.failed_test())}
         self._tested = [] if wrong else [bank for bank in self._tested if bank.undecided]
         if wrong:
-            names, why = first_of(list(wrong), 3), next(iter(wrong.values()))
-            if why.models > 1:
-                # The caller keeps its ranker, whose state becomes that of a ranker which began
-                # without banks.
+            names, join = first_of(list(wrong), 3), next(iter(wrong.values()))
+            # Several models set a bank aside. The caller keeps its ranker, whose state becomes that
+            # of a ranker which began without banks.
+            if join.models > 1:
                 vars(ranker).update(vars(self._begun_again(type(ranker))))
-                aside = f"is ranked without the bank of {names}, which says nothing about its"
-                ranker.join.findings.append(f"{aside} documents: {why}")
+                finding = f"is ranked without the bank of {names}, which says nothing about its"
+                ranker.join.findings.append(f"{finding} documents: {join}")
+            # A single model may be the odd one.
             else:
-                odd = f"and the bank of {names} do not fit, or it is joined to other documents"
-                self.findings.append(f"{odd}: {why}")
+                finding = f"and the bank of {names} do not fit, or it is joined to other documents"
+                self.findings.append(f"{finding}: {join}")
         if not self._tested:
             self._calls.clear()
 
     def _begun_again(self, ranker: Callable[..., Any]) -> Any:
-        """Return a ranker that began without banks and got the same calls.
+        """Return a ranker of class `ranker` that began without banks and got the same calls.
 
         Items that were drawn by a wrong bank are no draws of a ranking without it. They count as
         chosen, and count for pairs once the new ranking's sequence reaches them.

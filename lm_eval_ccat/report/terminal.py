@@ -40,7 +40,7 @@ from ..ranker.columns import (
     paid,
     what_is_asked,
 )
-from ..ranker.headline import held
+from ..ranker.headline import intervals_hold
 from ..ranker.verdicts import EQUIVALENT, WORDS
 from ..shown import (
     exact_percent,
@@ -187,7 +187,7 @@ def _table_of(
     table.add_column("", justify="right", no_wrap=True)
     table.add_column(_NAMES_TITLE, no_wrap=True)
     for entry in columns:
-        justify: JustifyMethod = "left" if entry.column.left else "right"
+        justify: JustifyMethod = "left" if entry.column.left_aligned else "right"
         table.add_column(entry.title, justify=justify, no_wrap=True)
     for n, (rank, name) in enumerate(zip(ranks, names)):
         table.add_row(rank, Text(name), *(entry.cells[n] for entry in columns))
@@ -217,12 +217,12 @@ def _rank_text(model: ModelCells) -> str:
 
 
 def _fitted(columns: Sequence[_ShownColumn], width: int) -> list[_ShownColumn]:
-    """Leave out columns until the others fit, that of the largest `Column.leaves` first."""
+    """Leave out columns until the others fit, that of the largest `Column.drop_order` first."""
     fitting = list(columns)
     while sum(column.width for column in fitting) > width:
-        dropped = max(fitting, key=lambda entry: entry.column.leaves)
+        dropped = max(fitting, key=lambda entry: entry.column.drop_order)
         # What remains says who is how good; names are shortened instead.
-        if not dropped.column.leaves:
+        if not dropped.column.drop_order:
             break
         fitting.remove(dropped)
     return fitting
@@ -345,6 +345,7 @@ def _new_table() -> Table:
 def notes(content: RankingContent) -> list[str]:
     """Return the notes below the table: open pairs, warnings, costs and sources."""
     warnings = content.get("warnings", ())
+    looks = intervals_hold(content.get("looks"), content["confidence"])
     return [
         *_open_pairs(content),
         *(f"Warning: {text}." for text in warnings),
@@ -357,7 +358,7 @@ def notes(content: RankingContent) -> list[str]:
         *spent_in_words(content),
         *(f"Changed during the run: {text}." for text in content.get("changes", ())),
         f"Stopped: {content['stopped_because'] or 'not finished'}.",
-        f"{content['estimand']}. {held(content.get('looks'), content['confidence'])}".strip(),
+        f"{content['estimand']}. {looks}".strip(),
         *([f"Scored by {in_words(scorer)}."] if (scorer := content.get("scorer")) else ()),
     ]
 

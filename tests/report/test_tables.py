@@ -152,7 +152,7 @@ def test_full_results_beside_a_ranking_ask_for_no_more_decimals():
 def test_a_narrow_table_loses_first_the_columns_that_leave_first():
     content = ranking("abcd", [("a", "b")], {"a": (1, 2), "b": (1, 2)})
     leaves = {
-        column.heading(content): column.leaves
+        column.heading(content): column.drop_order
         for column in columns_of(TERMINAL, content, model_cells(content))
     }
     lost = 0
