@@ -1554,8 +1554,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a bank that one unusual model does not fit leaves",
         "lm_eval_ccat/ranker/join",
-        "if why.models > 1:",
-        "if why.models > 0:",
+        "if join.models > 1:",
+        "if join.models > 0:",
         ("tests/ranker/test_join.py",),
     ),
     Bug(

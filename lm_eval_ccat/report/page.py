@@ -33,7 +33,7 @@ from ..money import dollars, prices_are_known, spent_in_words
 from ..plugins import Plugins
 from ..ranker import columns
 from ..ranker.columns import columns_of, model_cells, paid
-from ..ranker.headline import held, lead_of, question
+from ..ranker.headline import intervals_hold, lead_of, question
 from ..shown import (
     difference_texts,
     exact_percent,
@@ -310,7 +310,7 @@ class View:
         self.run, self.result, self.version = run, run.result, __version__
         result = self.result
         self.title = _title(run)
-        self.held = held(result.get("looks"), result["confidence"])
+        self.held = intervals_hold(result.get("looks"), result["confidence"])
         self.headline = result["headline"]
         self.question = question(result)
         self.beyond = tables.beyond_these_items(result)
