@@ -2136,8 +2136,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scorers: metadata of a task are lost",
         "lm_eval_ccat/harness/scorers",
-        "**(metadata if isinstance(metadata, Mapping) else {}),",
-        "",
+        "{**stated, SCORER: by_metric}",
+        "{SCORER: by_metric}",
         (
             "tests/harness/test_scorers.py::test_results_name_the_scorers_of_their_metrics_beside_what_the_task_states",
         ),
@@ -4595,7 +4595,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "session: repeats of a request are one answer",
         "lm_eval_ccat/harness/session",
-        "return sum(request.repeats for request in requests)",
+        "return sum(1 if self.scores_each_answer else request.repeats for request in requests)",
         "return len(requests)",
         (
             "tests/harness/test_harness_session.py::test_a_document_takes_all_answers_that_are_scored_together",

@@ -112,7 +112,7 @@ class PeerScores:
     Parameters
     ----------
     banks : mapping of task to ItemBank
-        A task whose method has no item curves tells nothing.
+        A task whose method has no item curves (expected scores by ability) tells nothing.
     scores : mapping of model to (mapping of task to ndarray of shape (n_items,))
         On [0, 1] in bank order; NaN where missing.
     """
@@ -377,7 +377,7 @@ def knew_items(
 
 
 def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str, list[str]]:
-    """Return for each model what the operator should look at, in sentences.
+    """Return what the operator should look at, in sentences, by each model that it is about.
 
     Of two models that are alike, the one whose row is the later names the other.
 

@@ -134,9 +134,9 @@ def check(board: Board | str | Path, head: str | None = None) -> list[Checked]:
     Raises
     ------
     UsageError
-        If `head` is not a hash, or has fewer than 12 characters.
+        If there is no board, or `head` is not a hash or has fewer than 12 characters.
     RunError
-        If there is no board, its ledger cannot be read at all, or no row of it ends with `head`.
+        If the ledger cannot be read at all, or no row of it ends with `head`.
 
     Examples
     --------

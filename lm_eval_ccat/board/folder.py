@@ -112,8 +112,10 @@ class Board:
 
     Raises
     ------
+    UsageError
+        If the folder has no `board.json`.
     RunError
-        If the folder has no `board.json`, the file cannot be read, or the ledger was lost.
+        If that file cannot be read, or the ledger was lost.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -145,8 +147,8 @@ class Board:
         Raises
         ------
         RunError
-            If a task has several outcomes, as a board scores one metric per task; or if a file was
-            changed.
+            If a task has several outcomes (metrics, or filters), of which a board scores one; or if
+            a file was changed.
         """
         folder = self.path / SUITE_FOLDER
         for file in self.hashes:

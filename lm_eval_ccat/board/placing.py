@@ -600,6 +600,7 @@ def _judge_prompts(board: Board, header: Header) -> tuple[str, list[str]]:
     tasks = sorted(bank_hashes_of(header).keys() & board.banks.keys())
     doubts: dict[str, list[str]] = {task: [] for task in tasks}
     for task in tasks:
+        # The header has a mark (short hash) of each document's prompt, by doc_id, from 0.
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
         names = "the bank", "the run"
         compared = compare_prompts(board.banks[task].marks, marks, names)

@@ -100,7 +100,8 @@ def other_scoring(
         models_of_note: dict[str, list[str]] = {}
         for model, scoring in scorings.items():
             for difference in known[name].differences(scoring, ("the board", "the source")):
-                # Differing prompts are refused elsewhere (`judge_documents`).
+                # Scores of other code, or of answers cut off more often, are no results beside the
+                # board's. Differing prompts are refused elsewhere (`judge_documents`).
                 if difference.change in (SCORING_CODE, CUT_SHORT):
                     refused.setdefault(model, f"{task}: {difference.text}; {_REMEDY}")
                 # A difference that `accept_change` has no word for is told, and refuses nothing.

@@ -3,7 +3,7 @@
 A part's mean, which would be biased, is never formed: the metric's key holds the estimate and its
 standard error, the ``adaptive`` block names the task's other metrics, which are left out,
 ``n-samples`` shows fewer effective than original documents, and the task's printed name says that
-the score is an estimate.
+the score is an estimate. An outcome is a metric under one filter.
 """
 
 from __future__ import annotations

@@ -28,8 +28,10 @@ def open_session(task: Any, lm: Any, **options: Any) -> TaskSession:
 
     Raises
     ------
+    UsageError
+        If the name is unknown.
     HarnessError
-        If the name is unknown or stands for several tasks, or the task cannot be used.
+        If the name stands for several tasks, or the task cannot be used.
     """
     sessions, _ = open_sessions([task], lm, **options)
     if len(sessions) != 1:
@@ -72,8 +74,10 @@ def open_sessions(
 
     Raises
     ------
+    UsageError
+        If a name is unknown.
     HarnessError
-        If a name is unknown, or a task cannot be used.
+        If a task cannot be used.
     """
     groups: dict[str, object] = {}
     if all(isinstance(name, (str, dict)) for name in names):
@@ -100,7 +104,7 @@ def _load(
     Raises
     ------
     UsageError
-        A name is that of a folder.
+        A name is unknown, or that of a folder.
     HarnessError
         The harness cannot load a task.
     """

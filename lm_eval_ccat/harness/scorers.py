@@ -45,11 +45,7 @@ def scorer_of(metric: str) -> dict[str, object] | None:
         return active_judge().settings.identity() if os.environ.get(VARIABLE) else None
     if base.startswith("bertscore"):
         settings = BertScoreSettings.from_environment()
-        return {
-            "encoder": settings.model,
-            "layer": settings.layer,
-            "baseline": settings.baseline,
-        }
+        return {"encoder": settings.model, "layer": settings.layer, "baseline": settings.baseline}
     if parts_of(base).base in PAIR_METRICS:
         return {"sacrebleu": sacrebleu_signature(base)}
     if base == "comet":
@@ -82,13 +78,10 @@ def add_scorers(results: Any) -> None:
         keys = results.get("results", {}).get(name, {})
         metrics = dict.fromkeys(key.partition(",")[0] for key in keys if "," in key)
         reported = (metric.removeprefix(SENTENCE) for metric in metrics if "_stderr" not in metric)
-        by_metric = scorers(reported, config if isinstance(config, dict) else {})
-        if by_metric and isinstance(config, dict):
+        if isinstance(config, dict) and (by_metric := scorers(reported, config)):
             metadata = config.get("metadata")
-            config["metadata"] = {
-                **(metadata if isinstance(metadata, Mapping) else {}),
-                SCORER: by_metric,
-            }
+            stated = metadata if isinstance(metadata, Mapping) else {}
+            config["metadata"] = {**stated, SCORER: by_metric}
 
 
 def signed(

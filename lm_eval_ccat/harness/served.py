@@ -100,6 +100,7 @@ class Served:
             for choice in (listed if isinstance(listed, list) else ())
             if isinstance(choice, dict)
         ]
+        # Without choices, as in Anthropic's interface, the answer as a whole states its reason.
         reasons = [choice.get("finish_reason") for choice in choices] or [
             content.get("stop_reason")
         ]

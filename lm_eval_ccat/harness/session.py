@@ -4,6 +4,9 @@ Every prompt, including randomly drawn few-shot examples, is that of a full run 
 whichever documents are chosen and in whatever order. Where a task's code may depend on the order of
 its documents, all requests are built once, as in a full run; otherwise only those of the chosen
 documents are built.
+
+A request is an `Instance` of the harness: its `args` are a prompt, and generation settings or the
+continuation to be rated; `resps` are the model's responses to it, one for each of its `repeats`.
 """
 
 from __future__ import annotations
@@ -408,9 +411,7 @@ class TaskSession:
     def n_requests(self, doc_id: int) -> int:
         """Return the number of model answers that one document takes (choices, repeats)."""
         requests = self._requests[doc_id]
-        if self.scores_each_answer:
-            return len(requests)
-        return sum(request.repeats for request in requests)
+        return sum(1 if self.scores_each_answer else request.repeats for request in requests)
 
     @property
     def token_limit(self) -> int:
@@ -502,8 +503,8 @@ class TaskSession:
         The harness's response cache and tokenizers behind a server would block.
         """
         inner = internals.unwrapped(self.lm)
-        waits = inner is not self.lm or getattr(inner, "tokenizer_backend", None) == "remote"
-        return not internals.is_multimodal(self.task) and not waits
+        blocks = inner is not self.lm or getattr(inner, "tokenizer_backend", None) == "remote"
+        return not internals.is_multimodal(self.task) and not blocks
 
     async def ask_server(
         self,

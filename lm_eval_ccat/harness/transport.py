@@ -1,10 +1,11 @@
 """Requests to models behind servers: one event loop, and one pool of connections per model.
 
 The harness's own loop (`generate_until` and `loglikelihood` of its `TemplateAPI`) makes an event
-loop, a session and a handshake for every call. Here the model still builds the requests and
-reads the answers, but connections are reused and shared by threads, and all requests in flight can
-be cancelled at once. Nothing is retried here: the caller decides, and learns from `ServerError`
-what the server said and whether the request was sent.
+loop, a session and a handshake for every call. Here the model still builds the requests and reads
+the answers, but connections are reused and shared by threads, and all requests in flight can be
+cancelled at once. A session is here one of aiohttp, which holds a pool of connections. Nothing is
+retried here: the caller decides, and learns from `ServerError` what the server said and whether the
+request was sent.
 """
 
 from __future__ import annotations
@@ -218,6 +219,7 @@ class Target(NamedTuple):
 def uses_template_api(lm: Any) -> bool:
     """Whether a model sends its requests as the harness's own `TemplateAPI` does."""
     inner, sending = internals.unwrapped(lm), internals.SENDING
+    # Of this one model, as by a transport that it has already; then of its class.
     changed = any(name in vars(inner) for name in sending.split())
     stock = internals.is_api(type(inner)) and internals.is_stock(
         type(inner), sending, internals.API_MODELS
@@ -787,6 +789,7 @@ def _generation(
     """Return the call that lets a model generate texts for prompts, all with the same settings."""
     messages: Any = prompts
     if lm.tokenized_requests:
+        # As the harness does: a prompt that leaves no room for an answer loses its beginning.
         longest = lm.max_length - settings.get("max_gen_toks", lm._max_gen_toks)
         with _ENCODING:
             encoded = lm.tok_encode(prompts, add_special_tokens=lm.add_bos_token)

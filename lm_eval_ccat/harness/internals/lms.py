@@ -151,6 +151,7 @@ def register_models() -> None:
 
 def holds_weights(name: str) -> bool:
     """Whether a model type loads weights into the memory of this machine, by its name."""
+    # That type asks a server.
     return name.split("-")[0] in _WITH_WEIGHTS and name != "sglang-generate"
 
 
@@ -167,6 +168,7 @@ def known_arguments(name: str) -> set[str] | None:
     """Return the arguments that a model type reads; None if it passes unknown ones on."""
     with naming_extras():
         model_class = _model_class(name)
+    # Others hand unknown arguments on to the library that loads their weights.
     if not is_api(model_class):
         return None
     arguments = {"batch_size", "max_batch_size", "device"}
