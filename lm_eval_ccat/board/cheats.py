@@ -400,6 +400,7 @@ def suspicions(board: Board, models: Collection[str] | None = None) -> dict[str,
         new, line = scores.get(row.model, {}), line_of[row.model]
         peers = all_scores.like(new, row.model)
         warnings = [alike_in_words([peer for peer in peers if line_of[peer.model] < line])]
+        # Only a placed model's journal has its answers, and it alone was asked chosen items.
         if row.estimated:
             texts = {
                 model: placed.texts for model, placed in answers.items() if line_of[model] < line
@@ -444,6 +445,7 @@ def _full_results(board: Board, rows: Sequence[BoardRow]) -> dict[str, dict[str,
             models_of.setdefault((task, task_score.evidence), set()).add(row.model)
     full_results: dict[str, dict[str, Floats]] = {}
     for (task, file), models in sorted(models_of.items()):
+        # The board has dropped the task since.
         if (bank := board.banks.get(task)) is None:
             continue
         try:
@@ -478,6 +480,7 @@ def _answers(board: Board, row: BoardRow) -> PlacedAnswers:
             task, doc_id = item.task or first_task, item.doc_id
             bank = board.banks.get(task)
             value = next(iter(score.values()), None) if isinstance(score, dict) else score
+            # Else the answer has no score, or the board has dropped its task or item since.
             if bank is not None and isinstance(value, (int, float)) and doc_id in bank.index:
                 scores = answers.scores.setdefault(task, np.full(bank.n_items, np.nan))
                 scores[bank.index[doc_id]] = value

@@ -264,6 +264,7 @@ def unnamed_evidence(board: Board) -> str:
 def unpublished_facts(board: Board) -> str:
     """Say that the operator's file is another than was published last; "" if it is not."""
     published, sha256 = board.hashes.get(FACTS), sha256_of(board.path / FACTS)
+    # Without a hash it was never published.
     if published in (None, sha256):
         return ""
     what = "is another than was published last" if sha256 else "is missing since it was published"
@@ -366,7 +367,9 @@ def _row_by_scores(board: Board, row: BoardRow, tables: _Tables) -> BoardRow | s
 
 
 def _scores_of_task(board: Board, task: str, task_score: TaskScore) -> ScoreTable:
-    """Return the scores in the file that proves full results on a task, on the bank's scale.
+    """Return the scores in the file that proves full results on a task.
+
+    They are on the bank's scale; if the board has no bank of the task any more, on the metric's.
 
     Raises
     ------

@@ -151,6 +151,7 @@ class Board:
             a file was changed.
         """
         folder = self.path / SUITE_FOLDER
+        # Hashes of earlier banks are looked at where those are read (`bank_of`).
         for file in self.hashes:
             if file.startswith(f"{SUITE_FOLDER}/"):
                 self.require_unchanged(file)
@@ -227,6 +228,7 @@ class Board:
         The parts take turns: after `Rules.rotate_after` placed models comes the next.
         """
         parts = self.rules.reserve
+        # Nobody can prepare for items that are drawn from all of them.
         if not parts or self.draws_at_random:
             return None
         # Full results show no items, so that they bring the next part no nearer.
@@ -591,7 +593,8 @@ def why_not_comparable(
     for task, bank in banks.items():
         result = row.tasks.get(task)
         version = bank.settings.get("task_version")
-        # Banks of which the board's is an update: of the same items, and so of the same mean.
+        # Banks of which the board's is an update: of the same items, and so of the same mean. Full
+        # results have no bank.
         descent = [update["previous"] for update in bank.provenance.get("updates", [])]
         if result is None:
             reasons.append(f"no results on {task}")

@@ -29,6 +29,7 @@ def main(name: str, batch_size: str, gpus: str) -> None:
         from comet import download_model, load_from_checkpoint
 
         path = name if os.path.exists(name) else download_model(name)
+        # A folder as COMET and the hub lay it out.
         if os.path.isdir(path):
             path = os.path.join(path, "checkpoints", "model.ckpt")
         model = load_from_checkpoint(path)

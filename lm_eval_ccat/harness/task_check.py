@@ -203,6 +203,7 @@ def check_config(
         )
         return TaskCheck(name, None, (), why, tuple(notes))
     config = {**config, "output_type": output_type}
+    # A task that names no metrics has those of its output type.
     if not config.get("metric_list"):
         registry = internals.resolve("lm_eval.api.registry:DEFAULT_METRIC_REGISTRY")
         config["metric_list"] = [{"metric": stock} for stock in registry.get(output_type, [])]
@@ -234,6 +235,7 @@ def _check_loaded(task: Any, requested: str | None) -> TaskCheck:
         requested,
         task,
     )
+    # Only metrics of generated texts depend on how these are written.
     if internals.output_type(task) != "generate_until":
         return check
     return replace(

@@ -260,7 +260,7 @@ class Transport:
                 f"model {internals.model_name(lm)} has no server to ask: give base_url in its "
                 "model_args"
             )
-        self._limit = in_flight or max(1, int(lm._concurrent))
+        self._limit = in_flight or max(1, int(lm._concurrent))  # requests on the wire
         self._waiting: set[Any] = set()  # tasks that wait for an answer, to be cancelled
         self._session: Any = None
         self._finalizers: list[weakref.finalize[Any, Any]] = []  # which close sessions
@@ -756,6 +756,7 @@ def _right_address(url: str, chat: bool) -> str:
 def _close(session: Any) -> None:
     """Close a pool of connections, even if its model was never closed."""
     closing = asyncio.run_coroutine_threadsafe(session.close(), _loop())
+    # On the loop's own thread, to wait for the loop would never end.
     if threading.current_thread().name != _THREAD:
         with suppress(TimeoutError):  # the loop then closes the connections later
             closing.result(5.0)
@@ -801,6 +802,7 @@ def _generation(
             # Some servers return parts of another kind, which the task would score as wrong.
             if not isinstance(text, str | None):
                 raise TypeError(f"its text is of type {type(text).__name__}")
+            # For the harness's response cache, as the model's own method does.
             if text is not None:
                 lm.cache_hook.add_partial("generate_until", (prompt, settings), text)
         return [_none_text() if text is None else text for text in texts]

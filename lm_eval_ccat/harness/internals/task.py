@@ -194,6 +194,7 @@ def scores_answers_together(task: Any) -> bool:
         return False
     for pipeline in pipelines(task):
         names = [_filter_name(stage) for stage in getattr(pipeline, "filters", ())]
+        # Without it all answers reach the metrics.
         if "TakeFirstFilter" not in names:
             return True
         before = names[: names.index("TakeFirstFilter")]
@@ -371,6 +372,7 @@ def builds_alone(task: Any, options: Mapping[str, Any]) -> bool:
     if any(options.get(k) for k in ("cache_requests", "rewrite_requests_cache", "write_out")):
         return False
     config = task.config
+    # Any other class builds its requests in its own way.
     if not isinstance(task, resolve("lm_eval.api.task:ConfigurableTask|Task")):
         return False
     # Code of the task's own may count documents, or look at the one before.

@@ -77,6 +77,7 @@ def task_manager(
         file = Path(name) if isinstance(name, str) and name.endswith(".yaml") else None
         if file is not None and file.is_file():
             _require_task(file)
+        # A configuration has no name to look up, and a pattern may match nothing here.
         if not isinstance(name, str) or _WILD.search(name):
             continue
         file_of_task(name, folders)  # refuses a name that two files define
@@ -374,6 +375,7 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
                     **base,
                     **{key: value for key, value in changes.items() if key != "task"},
                 }
+        # A task defined inside the group, which the harness names after both.
         elif isinstance(changes.get("task"), str):
             configs[f"{name}::{child}"] = dict(changes)
         else:  # a group defined inside its parent
