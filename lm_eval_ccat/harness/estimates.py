@@ -360,7 +360,7 @@ def correct_group(
     values["alias"] = f"{values['alias']} ({what} estimate, {run_in_all} docs run)"
     values["sample_len"] = run_in_all
     if "sample_count" in values:
-        values["sample_count"] = {key: run_in_all for key in values["sample_count"]}
+        values["sample_count"] = dict.fromkeys(values["sample_count"], run_in_all)
     return {
         "estimand": (
             f"estimate of the score of group {group.name} over all documents of its "

@@ -94,9 +94,9 @@ def assemble(
             blocks[group.name] = block
     samples = accumulator.samples if log_samples else None
     # As `evaluate` does where the user asks for hashes in place of images.
-    if samples and internals.resolve("lm_eval.defaults:LMEVAL_HASHMM"):
-        if hasattr(lm, "MULTIMODAL"):
-            samples = internals.resolve("lm_eval.utils:hash_dict_images")(samples)
+    takes_images = hasattr(lm, "MULTIMODAL")
+    if samples and takes_images and internals.resolve("lm_eval.defaults:LMEVAL_HASHMM"):
+        samples = internals.resolve("lm_eval.utils:hash_dict_images")(samples)
     return {**accumulator._to_eval_results(samples=samples), "adaptive": blocks}
 
 

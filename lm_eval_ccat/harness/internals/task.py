@@ -166,15 +166,12 @@ def reported_metrics(task: Any) -> list[str] | None:
     functions = metric_functions(task)
     if not functions or scores_by_itself(task):
         return None
-    # Of likelihoods the harness computes every metric itself.
+    # Of likelihoods the harness computes every metric itself. Of texts, functions that are not the
+    # harness's may report under any names.
     is_likelihood = task.OUTPUT_TYPE in ("loglikelihood", "multiple_choice")
     modules = [str(getattr(function, "__module__", None)) for function in functions.values()]
-    # Functions from elsewhere may report under any names.
-    if not is_likelihood and not all(
-        module.startswith("lm_eval.api.metrics") for module in modules
-    ):
-        return None
-    return list(functions)
+    are_stock = all(module.startswith("lm_eval.api.metrics") for module in modules)
+    return list(functions) if is_likelihood or are_stock else None
 
 
 #: Filters of the harness that take each answer of a document by itself.
@@ -279,7 +276,7 @@ class Requests(Mapping[int, list[Any]]):
     ) -> None:
         self._task, self._prompt_options = task, _prompt_options(lm, options)
         self._groups: dict[int, list[Any]] = {}  # requests that were built, by doc_id
-        self._document_of = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
+        self._decode = functools.lru_cache(_DECODED)(lambda doc_id: self.docs[doc_id])
         self._states: list[Any] = []  # of the generator of few-shot examples
         with _BUILDING:
             compile_templates_once()
@@ -342,7 +339,7 @@ class Requests(Mapping[int, list[Any]]):
             return self.docs[doc_id]
         requests = self._groups.get(doc_id) if self._alone else None
         try:  # templates, which alone build requests one by one, leave a document as it is
-            return copy.deepcopy(requests[0].doc if requests else self._document_of(doc_id))
+            return copy.deepcopy(requests[0].doc if requests else self._decode(doc_id))
         except Exception:  # it holds something that cannot be copied, such as a file
             return self.docs[doc_id]
 
