@@ -89,6 +89,26 @@ def test_a_column_of_lists_is_named_with_what_to_do(column, tmp_path):
     assert "list" in str(refused.value)
 
 
+def test_many_columns_of_settings_with_many_values_are_read(tmp_path):
+    """300 models that differ in eight settings: more combinations than 64 bits can number."""
+    names = [
+        "revision",
+        "dtype",
+        "tokenizer",
+        "peft",
+        "delta",
+        "subfolder",
+        "quantization",
+        "model",
+    ]
+    models = [f"m{j}" for j in range(300)]
+    columns = {name: models for name in names}
+    parquet.write_table(
+        pa.table({**columns, "doc_id": [1] * 300, "score": [0.5] * 300}), tmp_path / "t.parquet"
+    )
+    assert ScoreTable.read(tmp_path / "t.parquet").models == tuple(models)
+
+
 @pytest.mark.parametrize("score", ["score", "f1"])
 def test_a_damaged_parquet_file_is_named_whatever_its_column_of_scores_is_called(score, tmp_path):
     file, numbers = tmp_path / "t.parquet", list(range(9999))

@@ -701,8 +701,8 @@ def _coded(columns: Sequence[Any], n: int) -> Coded:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts: list[list[str | None]] = []
-    combined = np.zeros(n, dtype=np.int64)
+    combinations: list[Texts] = [()] if n else []
+    codes = np.zeros(n, dtype=np.int32)
     for column in columns:
         if not pa.types.is_dictionary(column.type):
             column = pc.cast(column, "string").dictionary_encode()
@@ -712,24 +712,18 @@ def _coded(columns: Sequence[Any], n: int) -> Coded:
         if indices.null_count:
             indices = _filled(pc.cast(indices, pa.int64()), np.array([len(names)]))
             names.append(None)
-        # A row's combination is one number, of which each column's index is a digit. So distinct
-        # ones are found without a tuple for each row.
-        if len(names) > 1:
-            combined = combined * len(names) + _flat(indices)
-        texts.append(names)
-    numbers, codes = _distinct(_of_numpy(combined))
-    # The digits of each distinct number, by column.
-    positions = (
-        np.unravel_index(numbers, [len(column_texts) for column_texts in texts]) if texts else []
-    )
-    distinct: list[Texts] = [
-        tuple(
-            column_texts[column_positions[i]]
-            for column_texts, column_positions in zip(texts, positions)
-        )
-        for i in range(len(numbers))
-    ]
-    return Coded(distinct, codes)
+        # One text in all rows tells none apart.
+        if len(names) == 1:
+            combinations = [(*combination, *names) for combination in combinations]
+            continue
+        # A row's combination so far and its text as one number, whose two digits they are: so the
+        # distinct ones are found without a tuple for each row.
+        numbers, codes = _distinct(_of_numpy(codes * np.int64(len(names)) + _flat(indices)))
+        combinations = [
+            (*combinations[number // len(names)], names[number % len(names)])
+            for number in numbers.tolist()
+        ]
+    return Coded(combinations, codes)
 
 
 def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
