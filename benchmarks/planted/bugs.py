@@ -701,7 +701,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "scores move to the columns of their documents without their prompts",
         "lm_eval_ccat/scores/grid",
-        "(hash_codes, 0), (codes, -1)):",
+        "(hash_codes, 0), (prompt_codes, -1)):",
         "(hash_codes, 0)):",
         ("tests/scores/test_other_order.py",),
     ),
@@ -1589,7 +1589,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "examples in turns of a chat count without examples",
         "lm_eval_ccat/scores/configuration",
-        'settings.get("fewshot_as_multiturn") and shots',
+        'settings.get("fewshot_as_multiturn") and n_shots',
         'settings.get("fewshot_as_multiturn")',
         ("tests/scores/test_harness_logs.py",),
     ),

@@ -1074,7 +1074,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "live/earlier": (
         (
             "repeats of a log are further answers to an item that is asked once",
-            "for part in answer.each() if repeats[task] > 1 else [answer]",
+            "for part in answer.by_repeat() if repeats[task] > 1 else [answer]",
             "for part in answer.each()",
         ),
         (

@@ -93,7 +93,7 @@ def latest_prior_answers(
             used_models.add(model)
             renamings |= dict.fromkeys(_renaming(model, answer.configuration, configuration))
             # Where items are asked once, the repeats of a log are one answer to its document.
-            for part in answer.each() if repeats[task] > 1 else [answer]:
+            for part in answer.by_repeat() if repeats[task] > 1 else [answer]:
                 repeat = (part.repeat,) if part.repeat > 1 else ()
                 latest[model][Item((task, part.doc_id, *repeat))] = part
         # A log may hold several configurations of a model: only if none of them fits does the user

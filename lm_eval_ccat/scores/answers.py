@@ -30,11 +30,12 @@ class LoggedAnswer:
     Attributes
     ----------
     model, config : str
-        The model that gave it, and its generation settings if they vary.
+        The model that gave it, and those of its generation settings in which the logged runs of
+        one model differ, such as ``"temperature=0.7"``; "" for none.
     doc_id : int or str
     doc_hash : str or None
     mark : str or None
-        Mark of the prompt.
+        Short hash of the prompt (see `prompts`); None if the log has no prompt.
     doc : dict
         The document, as the task has it.
     target : str
@@ -141,6 +142,7 @@ def read_answers(path: str | Path, task: str | None = None, filter: str | None =
         left_out_rows = Counter[str]()
         file, n_unnamed = RunSamples(run.samples, run.filters_of() or ["none"]), Counter[Any]()
         for _, row in rows_of(run.samples):
+            # Of a line that is no row, `rows_of` yields why.
             if isinstance(row, str):
                 left_out_rows["damaged"] += 1
                 continue
@@ -222,19 +224,24 @@ class EarlierAnswer:
     configuration: dict[str, str] = field(default_factory=dict)
 
     def mark_for(self, templated: bool) -> str | None:
-        """Return the mark to compare with that of a task whose prompts a template writes, or not.
+        """Return what to compare with the mark that a new run has for the prompt.
 
-        A text that a template wrote is another prompt than the plain one.
+        Parameters
+        ----------
+        templated : bool
+            Whether a chat template writes the prompts of the new run. Its marks are then of
+            prompts before the template, like `mark`. Else they are of all that is sent, so that an
+            answer to what a template wrote is not taken for one to the plain prompt.
         """
         return self.mark if templated else self.prompt_hash and self.prompt_hash[:DIGITS]
 
-    def each(self) -> list[EarlierAnswer]:
+    def by_repeat(self) -> list[EarlierAnswer]:
         """Return an answer for each repeat, where a log has several responses to every request.
 
         Examples
         --------
         >>> answers = EarlierAnswer("m", 3, "", [["yes", "no"]], "samples.jsonl")
-        >>> [(answer.repeat, answer.responses) for answer in answers.each()]
+        >>> [(answer.repeat, answer.responses) for answer in answers.by_repeat()]
         [(1, [['yes']]), (2, [['no']])]
         """
         # The harness repeats every request equally often; a log that was cut off may not.
@@ -288,10 +295,13 @@ def _answers_in_journals(path: Path, task: str) -> Iterator[EarlierAnswer]:
     """Yield the answers that journals at a path hold."""
     for file in run_journal.journals(path):
         header, records = run_journal.run_of(file)
+        # The header lists the marks of a task's prompts in the order of its documents.
         marks = dict(enumerate(header.task.get("prompts", {}).get(task, ())))
         configurations = configurations_in(header, task)
         for record in records:
             match record:
+                # Any answer to the task with the hash of its prompt, whether or not it was scored.
+                # Its item is (task, doc_id), or (task, doc_id, number of the repeat).
                 case Answered(
                     item=(of_task, int(doc_id), *repeat),
                     responses=[_, *_] as responses,

@@ -30,9 +30,9 @@ class _Naming(NamedTuple):
     Attributes
     ----------
     template : str
-        With a place for the value; "" for the usual one, which names the setting.
+        What is added to the model's name, with ``{}`` for the value; "" for ``+setting={}``.
     usual : str
-        The value that says as much as none.
+        The value that says as much as none, in lower case.
     """
 
     template: str
@@ -127,8 +127,10 @@ def _named_value(key: str, value: str, values: Collection[str]) -> str:
     """
     template = _NAMINGS.get(key, _Naming("", "")).template or f"+{key}={{}}"
     named = {template.format(text.rpartition("/")[2]) for text in values if text}
+    # The last part of a path is enough where it tells the values apart.
     if len(named) == len(set(values) - {""}):
         return template.format(value.rpartition("/")[2])
+    # ``+4bit`` has no place for a value; of several values other than the usual one, it gets one.
     return template.format(value) if "{}" in template else f"{template}={value}"
 
 
@@ -167,6 +169,7 @@ def named_apart(name: str, differing: Mapping[str, Sequence[str]], taken: Collec
 def _configuring(name: str, model_args: Any) -> dict[str, str]:
     """Return the arguments that make a model's configuration, without those that say nothing."""
     arguments = _arguments(model_args)
+    # The argument that has the model's name says nothing more, nor does a usual value.
     return {
         key: arguments[key]
         for key in _CONFIGURING
@@ -214,6 +217,7 @@ def drawing(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def _generating(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return generation settings as texts, without those that say nothing."""
+    # 0 and 0.0 are one value. A truth value is an int, too, and becomes "true" or "false".
     texts = {
         key: f"{value:g}" if type(value) in (int, float) else json.dumps(value).lower()
         for key, value in sorted(settings.items())
@@ -223,8 +227,12 @@ def _generating(settings: Mapping[str, Any]) -> dict[str, str]:
     return {key: text for key, text in texts.items() if (key, text) not in usual}
 
 
-def _writing(settings: Mapping[str, Any], shots: Any) -> dict[str, str]:
-    """Return how prompts were written, as settings or a results file have it."""
+def _writing(settings: Mapping[str, Any], n_shots: Any) -> dict[str, str]:
+    """Return how prompts were written, as settings or a results file have it.
+
+    Texts are cut to the first digits of their hashes. `n_shots` is the number of examples in a
+    prompt, or whether there are any.
+    """
     template, instruction = settings.get("chat_template"), settings.get("system_instruction")
     writing = {}
     # Results files have the template or null, settings whether there was one.
@@ -233,14 +241,16 @@ def _writing(settings: Mapping[str, Any], shots: Any) -> dict[str, str]:
     if instruction:
         writing["system_instruction"] = hash_of(str(instruction))
     # Without examples there is nothing to be put into turns.
-    if settings.get("fewshot_as_multiturn") and shots:
+    if settings.get("fewshot_as_multiturn") and n_shots:
         writing["fewshot_as_multiturn"] = "true"
     return {key: str(text)[:DIGITS] for key, text in writing.items()}
 
 
 def configurations_in(header: Header, task: str) -> dict[str, dict[str, str]]:
     """Return what makes the configuration of each model of a run's journal on a task."""
+    # A run of several tasks has the settings of each, by the task's name.
     settings = header.task.get("settings") or {}
+    # A board's journal of what logs held has models that nobody opened, in place of `models`.
     logged: dict[str, dict[str, str]] = header.config.get("configurations", {}).get(task, {})
     return logged | {
         str(entry.get("name")): configuration_of(
@@ -351,6 +361,7 @@ def model_of(results: Mapping[str, Any], folder: Path) -> str:
     """
     name, source = results.get("model_name"), results.get("model_source")
     config, arguments = results.get("config"), model_args_of(results)
+    # The harness calls a model object that a program hands to it "CUSTOM".
     made_up = bool(_MADE_UP_NAME.fullmatch(str(name))) and str(name) not in str(arguments)
     if made_up and source and source != "CUSTOM":
         return model_name_of(str(source), arguments)

@@ -32,6 +32,8 @@ class Coded(NamedTuple):
 class _Cells:
     """A matrix that grows in place, so that no second copy of a large table is ever held.
 
+    It is one flat array, row by row, which may have more columns than are in use.
+
     Parameters
     ----------
     missing : float
@@ -49,15 +51,15 @@ class _Cells:
 
         Each time it grows by an eighth at least, so that it seldom has to.
         """
-        flat, old = self._flat, self._n_columns
-        if n_columns > old:
-            self._n_columns = width = max(n_columns, old + old // 8)
+        flat, old_width = self._flat, self._n_columns
+        if n_columns > old_width:
+            self._n_columns = width = max(n_columns, old_width + old_width // 8)
             flat.resize(self._n_rows * width, refcheck=False)
             # The last row moves first, so that none is overwritten.
             for row in reversed(range(self._n_rows)):
-                start = row * width
-                flat[start : start + old] = flat[row * old : (row + 1) * old]
-                flat[start + old : start + width] = self._missing
+                start, end = row * width, row * width + old_width
+                flat[start:end] = flat[row * old_width : (row + 1) * old_width]
+                flat[end : start + width] = self._missing
         if n_rows > self._n_rows:
             filled = len(flat)
             self._n_rows = max(n_rows, self._n_rows + self._n_rows // 8)
@@ -89,7 +91,7 @@ class _Cells:
         ----------
         n_rows : int
         order : ndarray of shape (n,)
-            The present column of each column of the matrix.
+            For each column of the result, its column now.
         """
         self.grow(n_rows, len(order))
         flat, n_columns, n = self._flat, self._n_columns, len(order)
@@ -310,7 +312,7 @@ class ScoreGrid:
             )
 
     def _join_documents(
-        self, raw: Floats, codes: Codes | None, order: NDArray[np.intp]
+        self, raw: Floats, prompt_codes: Codes | None, order: NDArray[np.intp]
     ) -> tuple[list[str | None] | None, list[str]]:
         """Make all scores of an item scores of one document; return its hashes, and warnings.
 
@@ -322,10 +324,10 @@ class ScoreGrid:
         ----------
         raw : ndarray of shape (n_rows, n_items)
             Scores, which are changed in place.
-        codes : ndarray of shape (n_rows, n_items), or None
-            Numbers of the prompts, which are changed in place.
+        prompt_codes : ndarray of shape (n_rows, n_items), or None
+            The number of each score's prompt, -1 for none; changed in place.
         order : ndarray of shape (n_items,)
-            The grid's column of each column.
+            For each column of `raw`, the column that the grid has for the item.
 
         Returns
         -------
@@ -336,18 +338,19 @@ class ScoreGrid:
         # Without hashes, ids alone name the documents.
         if len(self._hashes) == 1:
             return None, []
-        [first] = self._first_hash_codes.finish(1, order)
+        [first_hash_codes] = self._first_hash_codes.finish(1, order)
         hash_codes = self._hash_codes.finish(len(raw), order)
         # The number of the hash of each item's document. To begin with, the first hash of the item.
-        document_codes = first.copy()
+        document_codes = first_hash_codes.copy()
         texts = list(self._hashes)
         differs = (hash_codes > 0) & (hash_codes != document_codes)
         doubtful = np.flatnonzero(differs.any(axis=0)).tolist()
         for i in doubtful:
             codes_of_item = hash_codes[~np.isnan(raw[:, i]), i]
             # A score without a hash counts as one of the document that came first.
-            counts = Counter(np.where(codes_of_item == 0, first[i], codes_of_item).tolist())
-            # Of equally common hashes, the newest.
+            codes_of_item = np.where(codes_of_item == 0, first_hash_codes[i], codes_of_item)
+            counts = Counter(codes_of_item.tolist())
+            # Of equally common hashes the newest, which has the highest number.
             document_codes[i] = max(
                 counts, key=lambda code: (counts[code], code), default=int(document_codes[i])
             )
@@ -358,15 +361,14 @@ class ScoreGrid:
         moved = [
             row
             for row in range(len(raw))
-            if _put_in_order(row, document_codes, hash_codes, raw, codes)
+            if _put_in_order(row, document_codes, hash_codes, raw, prompt_codes)
         ]
-        # A score without a hash counts as one of the document that was seen first.
-        codes_of_scores = np.where(hash_codes == 0, first, hash_codes)
+        codes_of_scores = np.where(hash_codes == 0, first_hash_codes, hash_codes)
         foreign = (codes_of_scores != document_codes) & ~np.isnan(raw)
         raw[foreign] = np.nan
         # A prompt whose score does not count must not make its row unlike the others.
-        if codes is not None:
-            codes[foreign] = -1
+        if prompt_codes is not None:
+            prompt_codes[foreign] = -1
         return hashes, self._notes_on_documents(moved, foreign)
 
     def _notes_on_documents(self, moved: Sequence[int], foreign: NDArray[np.bool_]) -> list[str]:
@@ -400,7 +402,7 @@ class ScoreGrid:
 
 
 def _put_in_order(
-    row: int, document_codes: Codes, hash_codes: Codes, raw: Floats, codes: Codes | None
+    row: int, document_codes: Codes, hash_codes: Codes, raw: Floats, prompt_codes: Codes | None
 ) -> bool:
     """Move a row's scores to the columns of their documents, if it has them in another order.
 
@@ -413,8 +415,8 @@ def _put_in_order(
         The number of the hash of each column's document.
     hash_codes : ndarray of shape (n_rows, n_items)
         The number of the hash that came with each score; 0 where none came.
-    raw, codes : ndarray of shape (n_rows, n_items)
-        Scores, and prompts where any is known.
+    raw, prompt_codes : ndarray of shape (n_rows, n_items)
+        Scores, and the numbers of their prompts where any is known.
     """
     scored = np.flatnonzero(~np.isnan(raw[row])).tolist()
     column_of = renumbered(
@@ -424,7 +426,7 @@ def _put_in_order(
     if not column_of:
         return False
     sources, targets = list(column_of), list(column_of.values())
-    for cells, missing in ((raw, np.nan), (hash_codes, 0), (codes, -1)):
+    for cells, missing in ((raw, np.nan), (hash_codes, 0), (prompt_codes, -1)):
         if cells is not None:
             values = cells[row, sources]
             cells[row] = missing
@@ -475,6 +477,7 @@ def _unevenly_scored(models: Sequence[str], raw: Floats) -> list[str]:
     rows_of = grouped((model, row) for row, model in enumerate(models))
     uneven = []
     for model, own_rows in rows_of.items():
+        # How many of the model's rows score each item; a single row counts none twice.
         counts = np.isfinite(raw[own_rows]).sum(axis=0) if len(own_rows) > 1 else np.zeros(1)
         counts = counts[counts > 0]
         if len(counts) and counts.min() < counts.max():
@@ -488,7 +491,7 @@ def _unevenly_scored(models: Sequence[str], raw: Floats) -> list[str]:
 
 
 def _numbers(known: dict[Any, int], column: Sequence[Any] | Coded) -> Codes:
-    """Return the number of each entry in `known`, adding new entries to it."""
+    """Return the number that `known` has for each entry; new entries get the next numbers."""
     values, codes = column if isinstance(column, Coded) else (column, None)
     numbers = np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int32)
     return numbers if codes is None else numbers[codes]

@@ -23,6 +23,7 @@ from ..metrics import Scale
 from ..metrics.scale import ITEM_SCALED, Floats
 from .table import ScoreTable
 
+#: Key of the scaling among a bank's constants.
 CONSTANT = "item_scaling"
 
 
@@ -38,8 +39,8 @@ class ItemScaling:
     metric : str
     scale : Scale
         Of the raw scores.
-    rows : int
-        Calibration rows (models x configs) the ends were taken over.
+    n_rows : int
+        Number of calibration rows (models x configs) that the ends were taken over.
 
     Examples
     --------
@@ -53,7 +54,7 @@ class ItemScaling:
     high: Floats
     metric: str
     scale: Scale
-    rows: int
+    n_rows: int
 
     @classmethod
     def fit(cls, calibration: ScoreTable) -> ItemScaling:
@@ -68,13 +69,14 @@ class ItemScaling:
         if calibration.metric.endswith(ITEM_SCALED):
             raise ScoreTableError(f"the scores of {calibration.metric} are scaled already")
         scores = calibration.scores
+        # `fmin` and `fmax` pass over missing scores, which are NaN.
         return cls(
             calibration.doc_ids,
             low=np.fmin.reduce(scores, axis=0),
             high=np.fmax.reduce(scores, axis=0),
             metric=calibration.metric,
             scale=calibration.scale,
-            rows=len(scores),
+            n_rows=len(scores),
         )
 
     def apply(self, table: ScoreTable) -> ScoreTable:
@@ -135,7 +137,7 @@ class ItemScaling:
         return {
             "metric": self.metric,
             "scale": self.scale.to_dict(),
-            "rows": self.rows,
+            "rows": self.n_rows,
             "doc_ids": list(self.doc_ids),
             "low": [None if np.isnan(value) else value for value in self.low.tolist()],
             "high": [None if np.isnan(value) else value for value in self.high.tolist()],
@@ -165,7 +167,7 @@ class ItemScaling:
                 high=high,
                 metric=content["metric"],
                 scale=scale,
-                rows=content["rows"],
+                n_rows=content["rows"],
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ScoreTableError(f"the bank's item scaling is damaged ({error})") from error

@@ -14,15 +14,15 @@ OTHER_ORDER = "the same documents in another order"
 def renumbered(
     hashes: Mapping[Any, Hashable | None], benchmark: Mapping[Any, Hashable | None]
 ) -> dict[Any, Any]:
-    """Return the benchmark's doc_id of each document, by its hash.
+    """Return the benchmark's doc_id of each of a side's documents, joined by their hashes.
 
-    Empty where the doc_ids are the benchmark's already, or where a hash is missing or names no
+    Empty where the doc_ids are the benchmark's already, or where a hash is missing or is of no
     document of the benchmark: then documents differ, and not only their order.
 
     Parameters
     ----------
     hashes, benchmark : mapping of doc_id to (hash or None)
-        Of each document of one side, and of the benchmark.
+        Of each document of the side, such as a log, and of the benchmark.
 
     Examples
     --------

@@ -65,11 +65,11 @@ class Prompts:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[str | None]]) -> Prompts | None:
-        """Return the prompts of rows of marks; None if no mark is known."""
-        number: dict[str | None, int] = {None: -1}
-        codes = [[number.setdefault(mark, len(number) - 1) for mark in row] for row in rows]
-        del number[None]
-        return cls(tuple(map(str, number)), np.array(codes, dtype=np.int32)) if number else None
+        """Return the prompts of rows that hold a mark for each item; None if no mark is known."""
+        code_of: dict[str | None, int] = {None: -1}
+        codes = [[code_of.setdefault(mark, len(code_of) - 1) for mark in row] for row in rows]
+        del code_of[None]
+        return cls(tuple(map(str, code_of)), np.array(codes, dtype=np.int32)) if code_of else None
 
     def of_row(self, row: int) -> tuple[str | None, ...]:
         """Return the mark of each item's prompt in one row."""
@@ -77,27 +77,29 @@ class Prompts:
 
     @property
     def common(self) -> tuple[str | None, ...]:
-        """The mark that most rows have of each item; of equally common ones the first."""
-        return self._named(self._common)
+        """The mark that most rows have of each item; of equally frequent ones the first."""
+        return self._named(self._common_codes)
 
     @property
     def unlike(self) -> NDArray[np.bool_]:
         """Whether each row was asked another prompt than most for some item."""
-        # Marks of texts that different templates wrote cannot be compared.
+        # The template of each mark, as a number. Marks of texts that different templates wrote
+        # cannot be compared. At a code of -1, `differ` is false, whatever template stands there.
         templates = np.unique([mark[:-DIGITS] for mark in self.marks], return_inverse=True)[1]
-        common = self._common
+        common = self._common_codes
         differ = (self.codes >= 0) & (common >= 0) & (self.codes != common)
         comparable = templates[self.codes] == templates[common]
         return np.asarray((differ & comparable).any(axis=1))
 
     @cached_property
-    def _common(self) -> NDArray[np.int_]:
+    def _common_codes(self) -> NDArray[np.int_]:
         """Position in `marks` of the mark that most rows have of each item; -1 if none is known."""
         n_marks, known = len(self.marks), self.codes >= 0
         # An item and a mark as one number, so that equal ones are counted at once.
         cells = np.nonzero(known)[1] * n_marks + self.codes[known]
         cells, counts = np.unique(cells, return_counts=True)
         items, marks = np.divmod(cells, n_marks)
+        # By item, the most frequent mark first; of equally frequent ones the first.
         order = np.lexsort((marks, -counts, items))
         items, first = np.unique(items[order], return_index=True)
         common = np.full(self.codes.shape[1], -1)
@@ -114,12 +116,12 @@ class Prompts:
 
 
 def requests_of(arguments: Any) -> list[Request]:
-    """Return the requests of an item, from the harness's written form or its live one.
+    """Return the requests of an item, as the harness logs them or as it hands them to a model.
 
     Parameters
     ----------
     arguments : mapping, sequence or None
-        Of each request, as the harness logs them or hands them to a model.
+        Of each request, its prompt and its continuation or generation settings.
 
     Examples
     --------
@@ -364,15 +366,15 @@ def compare_prompts(
     changed, n_compared = differing(theirs, ours)
     # One document shows what differs; the number of others, whether it is the template.
     if changed:
-        of_both = texts(changed)
-        doc_id = next((doc_id for doc_id in changed if doc_id in of_both), changed[0])
+        text_pairs = texts(changed)
+        doc_id = next((doc_id for doc_id in changed if doc_id in text_pairs), changed[0])
         sides = zip((theirs, ours), names)
         marks = " and ".join(f"{marks[doc_id]} in {name}" for marks, name in sides)
         extent = f"; {len(changed)} of {n_compared} prompts differ" if len(changed) > 1 else ""
         # A setting changes every prompt, a corrected document its own.
         if 1 < len(changed) == n_compared:
             extent += ", as with a chat template, a system prompt or other examples"
-        difference = first_difference(*of_both[doc_id]) if doc_id in of_both else ""
+        difference = first_difference(*text_pairs[doc_id]) if doc_id in text_pairs else ""
         return PromptComparison(f"the prompt of document {doc_id!r} is {marks}{difference}{extent}")
     n_common = len(theirs.keys() & ours.keys())
     if not n_compared:
@@ -397,7 +399,7 @@ def _why_not_compared(theirs: Marks, ours: Marks, names: tuple[str, str]) -> str
 
 
 def first_difference(theirs: str, ours: str) -> str:
-    """Say from which character on two prompts differ."""
+    """Say from which character on two prompts differ, in words that follow what they are."""
     # Of two texts one may be the beginning of the other.
     position = next(
         (n for n, (their, our) in enumerate(zip(theirs, ours)) if their != our),

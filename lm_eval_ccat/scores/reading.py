@@ -19,6 +19,7 @@ from ..metrics.scale import Floats, Scale, differing_scales, has_error_word
 from ..plugins import did_you_mean
 from ..shown import first_of
 
+#: Called with how much is done and how much there is to do, in bytes or files.
 Progress = Callable[[int, int], None] | None
 
 #: Bytes of the longest line: one row holds one document, its prompt and its answers.
@@ -55,6 +56,7 @@ class Query:
     range : (float, float) or None
         Lowest and highest possible raw score.
     lower_is_better : bool or None
+        Of raw scores; None leaves it to the file or the metric table.
     partial : bool
         Whether to read runs whose items were chosen by the model's earlier scores. These scores are
         valid, but not a random sample, so their mean is meaningless.
@@ -66,9 +68,11 @@ class Query:
         What the scores are put beside, and its scale: they are read on it. If the source states
         another, or another direction, it is refused; if it states none, a warning says so.
     guess : bool
-        Whether scores in [0, 1] of a metric whose scale is not known, or known to be another, may
-        be read as 0 to 1, higher is better if that is not known either and no word of the name
-        means an error; and whether `lower_is_better` may turn the direction that a file states.
+        Whether the scale may be guessed where neither user nor file states it: scores in [0, 1] of
+        a metric that the metric table lacks, or has with other ends, are read as 0 to 1. Where no
+        direction is known either, higher counts as better, unless a word of the metric's name
+        means an error. Also whether `lower_is_better` may contradict the direction that a file
+        states.
     repeats : bool
         Whether all runs of one sampled configuration are read, as repeats; else the latest.
     """
@@ -86,7 +90,7 @@ class Query:
     repeats: bool = False
 
     def guesses(self, metric: str, scale: Scale, stated_scale: Scale | None = None) -> bool:
-        """Whether scores alone suggest a scale: neither user, file nor metric table states it."""
+        """Whether scores alone suggested a scale: neither user, file nor metric table has it."""
         sources = (self.scale, self.beside, self.range, stated_scale)
         if any(source is not None for source in sources):
             return False
@@ -139,7 +143,7 @@ class Query:
             metric=metric,
             where=where,
             scale=stated_scale,
-            direction_only=lower_is_better,
+            lower_is_better=lower_is_better,
             known=self._known(metric),
         )
         if self.beside is not None:
@@ -173,7 +177,7 @@ class Query:
         if known is not None and known.cap is None and known.holds([lowest, highest]):
             scale = Scale(*known.ends, higher_is_better=not lower)
             return scale, [f"the scale of {source.metric} {OF_METRIC_TABLE}: {scale.describe()}"]
-        # Rates of errors may exceed 1, but most do not; per cent would.
+        # Most rates of errors (ter, wer) are below 1; most would lie above it in per cent.
         if source.unbounded and lower and lowest >= 0.0 and np.nanmedian(source.raw) <= 1.0:
             scale, notes = source.capped(1.0, lower)
             of_table = f"the scale of {source.metric} {OF_METRIC_TABLE}: {scale.describe()}"
@@ -254,8 +258,8 @@ class _Source:
         Metric and file, for messages.
     scale : Scale or None
         What the source states.
-    direction_only : bool or None
-        Whether lower is better, if the source states that without a scale.
+    lower_is_better : bool or None
+        The direction that the source states by itself, with or without a scale.
     known : Scale or None
         What the metric table has.
     """
@@ -264,15 +268,15 @@ class _Source:
     metric: str
     where: str
     scale: Scale | None
-    direction_only: bool | None
+    lower_is_better: bool | None
     known: Scale | None
 
     @property
     def states_lower(self) -> bool | None:
         """Whether the source states that lower is better; None if it states no direction."""
-        if self.direction_only is None and self.scale is not None:
+        if self.lower_is_better is None and self.scale is not None:
             return not self.scale.higher_is_better
-        return self.direction_only
+        return self.lower_is_better
 
     @property
     def unbounded(self) -> bool:
@@ -288,9 +292,9 @@ class _Source:
             raise ScoreTableError(f"{self.where}: every score of metric {self.metric!r} is missing")
         return float(lowest), float(highest)
 
-    def capped(self, cap: float, lower: bool) -> tuple[Scale, list[str]]:
-        """Return the scale of an error without an upper end, and how much lies above the cap."""
-        if not lower:
+    def capped(self, cap: float, lower_is_better: bool) -> tuple[Scale, list[str]]:
+        """Return the scale of an error without an upper end; a warning if scores exceed the cap."""
+        if not lower_is_better:
             raise ScaleError(
                 f"{self.where}: {self.metric} is unbounded above, so less of it is better; if more "
                 "is, state its range (--range WORST,BEST)"
@@ -320,8 +324,8 @@ class _Source:
         owner, scale = peer
         of_source = self.scale or scale
         # A source that states only the direction is taken to have the peer's ends.
-        if self.scale is None and self.direction_only is not None:
-            of_source = Scale(*scale.ends, higher_is_better=not self.direction_only)
+        if self.scale is None and self.lower_is_better is not None:
+            of_source = Scale(*scale.ends, higher_is_better=not self.lower_is_better)
         # If both are unbounded, raw scores are alike whatever caps the two state.
         both_unbounded = None not in (scale.cap, of_source.cap)
         if not both_unbounded and (
@@ -330,7 +334,7 @@ class _Source:
             raise ScaleError(f"{difference}. {self._remedy(of_source, scale)}")
         if self.scale is not None:
             return scale, []
-        unknown = "scale" if self.direction_only is None else "ends of the scale"
+        unknown = "scale" if self.lower_is_better is None else "ends of the scale"
         return scale, [
             f"{self.where} does not state the {unknown} of {self.metric}; {owner} has "
             f"{scale.describe()}, and so are the scores read"
@@ -392,7 +396,7 @@ ANY = Query()
 
 @dataclass(frozen=True)
 class Logged:
-    """One metric and filter of one task that a path holds."""
+    """One metric and filter of one task that a path holds; None where the path does not name it."""
 
     task: str | None
     metric: str
@@ -480,7 +484,7 @@ UNNAMED = "score"
 
 
 def is_number(doc_id: object) -> bool:
-    """Whether a doc_id is a text that stands for a document's number.
+    """Whether a doc_id is a text of a whole number as Python writes it, of at most 18 digits.
 
     Examples
     --------
@@ -491,7 +495,7 @@ def is_number(doc_id: object) -> bool:
 
 
 def places_at(path: Path) -> list[Path]:
-    """Return where links in a folder lead, of those that lead out of it; else the path itself."""
+    """Return the folders outside a folder to which links in it lead; the path itself if none do."""
     links = (
         [link for link in path.iterdir() if link.is_symlink() and link.is_dir()]
         if path.is_dir()
@@ -564,7 +568,7 @@ def json_lines(path: Path, parse: Callable[[bytes], Any] = _tolerant) -> Iterato
 
 
 def board_in_words(path: Path) -> str:
-    """Say what to ask about the rows of a board or its journals, which are no run; else ""."""
+    """Say what to do instead if a path is a board, or the journals of its rows; else ""."""
     board = path.parent if path.name == "journals" else path
     if not (board / BOARD).is_file():
         return ""

@@ -59,7 +59,7 @@ REPEAT_CONFIG = "repeat "
 
 @dataclass(frozen=True)
 class Overview:
-    """A score table's sums, counts and extremes, with no response model; scores on [0, 1].
+    """A score table's sums, counts and extremes as they are, not estimated; scores on [0, 1].
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Overview:
     @classmethod
     def of(cls, parts: Iterable[tuple[slice, Floats]], n_models: int, n_items: int) -> Overview:
         """Sum up the parts that `ScoreTable.parts` yields, and overwrite their scores."""
-        mean, per_model = np.full(n_models, np.nan), np.zeros(n_models)
+        mean, model_count = np.full(n_models, np.nan), np.zeros(n_models)
         total, count = np.zeros(n_items), np.zeros(n_items)
         low, high = np.full(n_items, np.nan), np.full(n_items, np.nan)
         for models, scores in parts:
@@ -92,13 +92,14 @@ class Overview:
             np.fmax(high, np.fmax.reduce(scores, axis=0), out=high)
             present = np.isfinite(scores)
             scores[~present] = 0.0
-            row_counts = per_model[models] = present.sum(axis=1)
-            np.divide(scores.sum(axis=1), row_counts, out=mean[models], where=row_counts > 0)
+            counts = model_count[models] = present.sum(axis=1)
+            # `models` is a slice, so that this fills the part of `mean`, where there are scores.
+            np.divide(scores.sum(axis=1), counts, out=mean[models], where=counts > 0)
             total += scores.sum(axis=0)
             count += present.sum(axis=0)
         return cls(
             model_mean=mean,
-            model_count=per_model,
+            model_count=model_count,
             item_sum=total,
             item_count=count,
             item_low=low,
@@ -136,6 +137,8 @@ class ScoreTable:
         What makes each model's configuration (revision, dtype, ...), from harness logs.
     warnings : tuple of str
         Warnings for a reader of the table, in plain words.
+    sources : tuple of str
+        The files or folders that the scores were read from.
     chosen : tuple of str
         How the items of each row were chosen: "first", "drawn" or "adaptive" (by the model's
         earlier scores), as in a bank's observations; "" is not stated: all, or the first if
@@ -344,8 +347,8 @@ class ScoreTable:
             metric=metric, task=task, range=range, lower_is_better=lower_is_better, scale=scale
         )
         names = list(getattr(frame, "columns", ()))
-        # Columns that have a meaning are those of a file; without any, all columns are items. Then
-        # only a frame of pandas has names of models: its index.
+        # A frame with a column that files have is read as a file is. Else all columns are items,
+        # and the models' names stand in the index, which only frames of pandas have.
         is_of_pandas = hasattr(frame, "to_numpy") and hasattr(frame, "index")
         if {"doc_id", "id", "model"} & set(map(str, names)) or not is_of_pandas:
             return READERS.get("long_form").read(frame, query, None)
@@ -687,7 +690,7 @@ class ScoreTable:
         return dict(zip(self.doc_ids, self.prompts.take(rows).common)) if self.prompts else {}
 
     def rescaled(self, low: float, high: float) -> ScoreTable:
-        """Return the same scores on another range, whose ends are those of the table's scale.
+        """Return the same scores on another range: the ends of the table's scale become its ends.
 
         Examples
         --------
@@ -718,7 +721,10 @@ class ScoreTable:
     def numbered_as(
         self, doc_ids: Sequence[DocId], hashes: Sequence[str | None] | None
     ) -> ScoreTable:
-        """Return the table with a benchmark's doc_ids, where it has its documents in another order.
+        """Return the table with a benchmark's doc_ids, if it has its documents in another order.
+
+        The table is returned as it is where the order is the same, or where the hashes do not show
+        that only the order differs.
 
         Examples
         --------
@@ -728,11 +734,11 @@ class ScoreTable:
         """
         # Without hashes nothing tells the documents apart, and the numbers stay.
         ours = dict(zip(self.doc_ids, self.doc_hashes or ()))
-        numbers = renumbered(ours, dict(zip(doc_ids, hashes or ())))
-        if not numbers:
+        new_ids = renumbered(ours, dict(zip(doc_ids, hashes or ())))
+        if not new_ids:
             return self
-        ids, order = sorted_ids([numbers[doc_id] for doc_id in self.doc_ids])
-        moved = sum(doc_id != number for doc_id, number in numbers.items())
+        ids, order = sorted_ids([new_ids[doc_id] for doc_id in self.doc_ids])
+        moved = sum(doc_id != new_id for doc_id, new_id in new_ids.items())
         note = f"{OTHER_ORDER}: {moved:,} of {self.n_items:,} are joined by their hashes"
         # Items stay ascending by their new numbers.
         table = self.take(np.array(order, dtype=np.intp))
@@ -811,7 +817,7 @@ class ScoreTable:
 
 
 def _is_repeat(config: str) -> bool:
-    """Whether a configuration ends with the number of an answer."""
+    """Whether the name of a row's configuration ends with the number of an answer."""
     return config.split(", ")[-1].startswith(REPEAT_CONFIG)
 
 
@@ -846,7 +852,7 @@ def _matrix(scores: Any) -> Floats:
 
 
 def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
-    """Return doc_ids of one type, ascending, and the positions they came from.
+    """Return doc_ids of one type, ascending, and the position in `ids` of each.
 
     Raises
     ------
@@ -854,12 +860,14 @@ def sorted_ids(ids: Sequence[DocId]) -> tuple[tuple[Any, ...], list[int]]:
         Integers and strings are mixed, or an id appears twice.
     """
     # Numbers of NumPy would be written to JSON, and compared, in their own way.
-    plain: list[Any] = [i.item() if isinstance(i, np.generic) else i for i in ids]
-    kinds = {type(i) for i in plain}
+    plain: list[Any] = [
+        doc_id.item() if isinstance(doc_id, np.generic) else doc_id for doc_id in ids
+    ]
+    kinds = {type(doc_id) for doc_id in plain}
     if not kinds <= {int} and not kinds <= {str}:
         raise ScoreTableError(
             "doc_ids must be all integers or all strings, found "
-            + " and ".join(sorted(k.__name__ for k in kinds))
+            + " and ".join(sorted(kind.__name__ for kind in kinds))
         )
     order = sorted(range(len(plain)), key=plain.__getitem__)
     for earlier, later in pairwise(order):
@@ -915,8 +923,9 @@ def read_beside(
     except OutsideScaleError as error:
         if scale.cap is not None:
             raise
+        # The error names the range that would hold all scores, so they are read once more without
+        # a scale.
         unbounded = replace(query, beside=None, range=_ANYTHING)
-        # The error names the range that would hold all scores, which needs another look at them.
         ends = range_holding(reader.read(path, unbounded, on_progress).raw)
         remedy = rescaling(str(path), outcome, Scale(*ends), scale)
         source = "" if str(path) in error.args[0] else f"{path}: "

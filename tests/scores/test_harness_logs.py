@@ -656,8 +656,8 @@ def test_answers_of_a_log_are_those_that_the_model_gave(tmp_path):
     drawn["resps"] = [["a", "b", "c"]]
     write_run(tmp_path, "m", [likely, drawn])
     first, second = earlier_answers(tmp_path, "demo")
-    assert first.each() == [first] and first.responses == [[[-1.5, False]], [[-0.25, True]]]
-    assert [(a.doc_id, a.repeat, a.responses) for a in second.each()] == [
+    assert first.by_repeat() == [first] and first.responses == [[[-1.5, False]], [[-0.25, True]]]
+    assert [(a.doc_id, a.repeat, a.responses) for a in second.by_repeat()] == [
         (1, 1, [["a"]]), (1, 2, [["b"]]), (1, 3, [["c"]]),
     ]  # fmt: skip
 

@@ -60,8 +60,8 @@ class RunSamples(NamedTuple):
     filters : sequence of str
         In the order in which they were applied.
     template : str or None
-        SHA-256 of the chat template that wrote the prompts; "" where messages went to a server,
-        None where the prompts are texts.
+        SHA-256 of the chat template that wrote the prompts; "" where it is unknown, as where
+        messages went to a server; None where no template was used.
     """
 
     path: Path
@@ -122,8 +122,8 @@ def rows_of(path: Path, key: str | None = None) -> Iterator[tuple[int, SampleRow
     ----------
     path : Path
     key : str, optional
-        A metric that is reported as a number, where nothing else is wanted: rows then hold what
-        `tail_of` has, if they can be read by it.
+        A metric that rows report as a number. With it, a row holds only what `tail_of` returns
+        where that can read the line; without it, every row is whole.
 
     Yields
     ------
@@ -157,6 +157,7 @@ def sound_rows(path: Path) -> Iterator[SampleRow]:
 
 def _checked(row: object) -> SampleRow | str:
     """Return a row with its document's number, or why it is none."""
+    # `json_lines` yields an exception for a line that it cannot parse.
     if not isinstance(row, dict):
         return str(row) if isinstance(row, Exception) else "not a sample row: no doc_id"
     doc_id, doc_hash = row.get("doc_id"), row.get("doc_hash")
@@ -193,7 +194,8 @@ def tail_of(line: bytes, key: str) -> SampleRow | None:
      'arguments': [['2?', ' 4']], 'doc_id': 7}
     """
     first = _FIRST.match(line)
-    # An answer may hold what looks like the head of a row.
+    # An answer may hold what looks like the head of a row. A line with zero bytes may be in UTF-16,
+    # or damaged; `json.loads` tells which.
     if first is None or line.rfind(_HEAD) != 0 or b"\0" in line:
         return None
     tail_start = line.rfind(b'"filter": ')
@@ -243,15 +245,16 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
     ----------
     row : dict
     template : str or None
-        SHA-256 of the chat template that wrote the prompts; "" where messages went to a server,
-        None where the prompts are texts.
+        See `RunSamples`.
     """
     requests, hashed = requests_of(row.get("arguments")), hash_of_row(row)
-    # The hash of a text that no template wrote is its mark.
+    # The hash of a text that no template wrote begins with its mark.
     if template is None:
         return hashed and hashed[:DIGITS]
+    # The row has the text that a template wrote, and not the messages that it was made of.
     if template and not (requests and messages_of(requests[0][0])):
         return hashed and written_mark(hashed, template)
+    # Messages are marked as canonical JSON, whatever template each model has for them.
     return mark_of(asked(requests)) if requests else None
 
 
@@ -276,6 +279,7 @@ def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
         for (_, choice), responses in zip(requests, answers)
         if choice is None and isinstance(responses, list)
     ]
+    # Of likelihoods no text says how often they were asked: once.
     n_repeats = max([1, *map(len, texts)])
     prompts = (estimate_tokens(f"{prompt}{choice or ''}") for prompt, choice in requests)
     return {
@@ -308,7 +312,7 @@ def filter_of(row: SampleRow, file: RunSamples, n_unnamed: Counter[Any]) -> str:
 
 
 class _Line(NamedTuple):
-    """One score of a document, where it stands, and the hash of the document."""
+    """The score and the hash of a document on one line, and the line's number from 1."""
 
     number: int
     score: float
@@ -393,6 +397,7 @@ def read_file(file: RunSamples, query: SampleQuery) -> FileScores:
         try:
             score = scorer.score_of(row)
         except OutsideScaleError as error:
+            # The first argument says what is wrong, a further one what to do.
             fact, *remedy = error.args
             raise OutsideScaleError(f"{path}, doc_id {row['doc_id']}: {fact}", *remedy) from None
         except MetricError as error:
