@@ -33,7 +33,7 @@ from ..errors import BankError, CcatError, UsageError
 from ..fetching import require_small
 from ..grouping import grouped
 from ..harness import internals, open_session
-from ..scores.readers.frameworks import helm_rows, helm_task
+from ..scores.readers.frameworks import SPEC, STATS, helm_rows, helm_task
 from ..scores.reading import json_value
 from ..shown import first_of, plural
 from ..upkeep.score_tables import spread
@@ -45,9 +45,8 @@ _HOST, _BUCKET = "https://storage.googleapis.com", "crfm-helm-public"
 _PATIENCE = 60.0
 #: Statuses of what a bucket does not have, or does not show without an account.
 _NOT_PUBLIC = (401, 403, 404, 410)
-#: Files of a run: scores by document, what was run, texts of the documents, and mean scores.
-_STATS, _SPEC, _TEXTS = "per_instance_stats.json", "run_spec.json", "instances.json"
-_MEANS = "stats.json"
+#: Further files of a run: texts of the documents, and mean scores.
+_TEXTS, _MEANS = "instances.json", "stats.json"
 #: Least number of documents that a scenario shares with the task.
 _MIN_DOCUMENTS = 20
 #: HELM's metrics that say whether an answer is right.
@@ -316,9 +315,9 @@ def _letters_and_digits(name: str) -> str:
 
 def _scores(bucket: _Bucket, run: _Run, doc_ids: DocIds) -> list[_Score]:
     """Return a run's scores on the documents of a task."""
-    # `helm_rows` reads the model's name from this file, beside the scores.
-    bucket.read_run(run, _SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
-    rows = bucket.read_run(run, _STATS, lambda file: list(helm_rows(file, [])))
+    # Fetched for `helm_rows`, which reads the model's name from this file beside the scores.
+    bucket.read_run(run, SPEC, lambda file: json_value(file)["adapter_spec"]["model"])
+    rows = bucket.read_run(run, STATS, lambda file: list(helm_rows(file, [])))
     metric = _rightness({row.metric for row in rows})
     if metric is None:
         raise UsageError(f"{bucket.name}: {run.name} does not say which answers are right")
@@ -426,7 +425,7 @@ class _Bucket:
 
     def size(self, run: _Run) -> int:
         """Return the bytes of a run's scores."""
-        path = f"{self._root}/runs/{run.suite}/{run.name}/{_STATS}"
+        path = f"{self._root}/runs/{run.suite}/{run.name}/{STATS}"
         return sum(int(item["size"]) for item in self._listed("items", prefix=path))
 
     def _read(self, path: str, content: Callable[[Path], Content]) -> Content:

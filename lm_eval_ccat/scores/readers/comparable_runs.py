@@ -92,6 +92,7 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
     """
     comparable, warnings = list(runs), []
     for key in COMPARED:
+        # As JSON, because some settings are lists or objects.
         values = [(run, json.dumps(run.settings[key])) for run in comparable if run.results]
         # A run that does not state what defines the benchmark may be of the same one.
         if key in DEFINING:
@@ -144,6 +145,7 @@ def labels_of(runs: Sequence[LoggedRun], repeats: bool = False) -> list[tuple[st
         sample keep one label, so that the latest counts.
     """
     by_model = grouped((run.model, run.generation) for run in runs if run.results)
+    # Settings in which the runs of some model differ.
     varied = {
         key
         for generations in by_model.values()
@@ -182,9 +184,9 @@ def _with_repeat_numbers(
 
 
 def shared_settings(runs: Sequence[LoggedRun]) -> dict[str, object]:
-    """Return the settings all runs have in common.
+    """Return the settings that all runs with a results file have in common.
 
-    A setting in which they differ is left out, and named under ``"differing"``. For
+    A setting in which they differ is left out, and named in the list under ``"differing"``. For
     ``generation_kwargs`` that is decided key by key.
     """
     runs = [run for run in runs if run.results]

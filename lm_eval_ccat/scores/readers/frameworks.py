@@ -197,9 +197,9 @@ def _require_names(row: Row) -> None:
     ------
     TypeError
     """
-    if not (isinstance(row.doc_id, (int, str)) and isinstance(row.doc_hash, (str, type(None)))):
-        named = row.doc_id if isinstance(row.doc_hash, (str, type(None))) else row.doc_hash
-        raise TypeError(f"{named!r:.60} names no document")
+    for name, kind in ((row.doc_id, int | str), (row.doc_hash, str | None)):
+        if not isinstance(name, kind):
+            raise TypeError(f"{name!r:.60} names no document")
 
 
 def _metric_meant(path: Path, rows: list[Row], query: Query, notes: list[str]) -> str:
@@ -264,10 +264,10 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
     # Metrics that are no numbers are told of only where one of them is asked for.
     warnings = [note for note in notes if _NO_NUMBER not in note]
     # A model without the metric would be missing from a ranking in silence.
-    if without := models - {row.model.strip() for row in rows}:
+    if unscored := models - {row.model.strip() for row in rows}:
         warnings.append(
             f"{path}: models without a score of {metric} are left out: "
-            f"{first_of(sorted(without), 5)}"
+            f"{first_of(sorted(unscored), 5)}"
         )
     return _grid_of(rows).finish(
         path,
@@ -283,8 +283,8 @@ def _table(path: Path, rows: list[Row], query: Query, notes: list[str]) -> Score
 
 # -- the frameworks -------------------------------------------------------------------------------
 
-#: Files of a run: its scores, and what was run.
-_STATS, _SPEC = "per_instance_stats.json", "run_spec.json"
+#: Files of a run of HELM: its scores, and what was run.
+STATS, SPEC = "per_instance_stats.json", "run_spec.json"
 #: Arguments in a run's name that name its model.
 _MODEL_ARGUMENTS = ("model", "model_deployment")
 # What HELM counts beside its scores: sizes, times, costs, and how the generation went.
@@ -296,9 +296,9 @@ _NO_SCORE = re.compile(
 
 def _helm_logs(path: Path) -> list[Path]:
     """Return the runs of HELM at or below a path, by the file of their scores."""
-    files = [file for file in files_at(path, _STATS) if file.name == _STATS]
+    files = [file for file in files_at(path, STATS) if file.name == STATS]
     # Beside whole runs one without its specification is refused by its name, not left out.
-    return files if any(file.with_name(_SPEC).is_file() for file in files) else []
+    return files if any(file.with_name(SPEC).is_file() for file in files) else []
 
 
 def helm_task(run: str) -> str:
@@ -323,13 +323,14 @@ def helm_rows(log: Path, notes: list[str]) -> Iterator[Row]:
 
     Instances whose text was perturbed (as by typing errors) give no rows.
     """
-    spec = json_value(log.with_name(_SPEC))
+    spec = json_value(log.with_name(SPEC))
     task = helm_task(str(spec["name"]))
     model = str(spec["adapter_spec"]["model"])
     for instance in json_value(log):
         item, config = str(instance["instance_id"]), f"trial={instance.get('train_trial_index', 0)}"
         for stat in () if instance.get("perturbation") else instance["stats"]:
             name = str(stat["name"]["name"])
+            # A statistic of no value has no mean.
             if stat.get("count") and stat.get("mean") is not None and not _NO_SCORE.search(name):
                 yield Row(model, task, name, doc_id=item, score=float(stat["mean"]), config=config)
 
@@ -353,7 +354,9 @@ def model_of(file: Path) -> str:
     >>> model_of(Path("details_org__model/2023-09-03T10-57-04/details_t_2023.parquet"))
     'org/model'
     """
+    # Above the file is the folder of its date.
     folders = file.parent.parent.parts
+    # lighteval's own layout; else the folder is a data set of the leaderboard.
     if "details" in folders:
         start = len(folders) - folders[::-1].index("details")
         if folders[start:]:
@@ -372,7 +375,8 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     # Another table that is called like one of lighteval's.
     if column is None:
         raise ValueError("no column 'metric' or 'metrics'")
-    # The text of a sample, by version; whole prompts last, as few-shot examples may differ.
+    # The column with the text of a sample, by version; whole prompts last, as few-shot examples may
+    # differ. A log without any has no hashes, and the column of scores is named in its place.
     text = next((name for name in ("doc", "example", "full_prompt") if name in names), column)
     content = data.read(columns=list({column, text}))
     model, named = model_of(log), _DETAILS.fullmatch(log.name)
@@ -409,7 +413,7 @@ def _document_of(n: int, doc_or_text: Any) -> tuple[int | str, str | None]:
 
 
 def _values_of(values: Any) -> dict[str, Any]:
-    """Return a sample's metrics, which earlier versions wrote as Python; none if they are not."""
+    """Return a sample's values by metric, which some versions wrote as Python writes a dict."""
     if isinstance(values, str):
         try:
             values = ast.literal_eval(values)
@@ -448,7 +452,7 @@ def _inspect_logs(path: Path) -> list[Path]:
 
 
 def _is_cut_off(file: Path) -> bool:
-    """Whether a small file that should be JSON is none."""
+    """Whether a small file that should be JSON is none, as a log of Inspect that was cut off."""
     if file.suffix != ".json" or file.stat().st_size > _ENDS:
         return False
     try:
@@ -575,7 +579,7 @@ def _without_numbers(log: Path, has_number: Mapping[str, bool]) -> list[str]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a scorer's value as a number; None for a list or another text than its grades."""
+    """Return a scorer's value as a number; None for a list, or a text that stands for none."""
     if isinstance(value, str):
         value = _SCORE_OF_WORD.get(value, _SCORE_OF_WORD.get(value.lower(), value))
     try:
@@ -640,16 +644,17 @@ def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
     that states no result's id goes with the result that has its ``evaluation_name``.
     """
     known: dict[Any, dict[str, Any]] = {}
-    for beside in sorted(file.parent.glob("*.json")):
+    for results_file in sorted(file.parent.glob("*.json")):
         # A folder holds many evaluations; the names of a pair begin alike.
-        if not file.stem.startswith(beside.stem):
+        if not file.stem.startswith(results_file.stem):
             continue
         try:
-            content = json_value(beside)
+            content = json_value(results_file)
             for result in content["evaluation_results"]:
                 metric = result.get("metric_config", {})
                 date = result.get("evaluation_timestamp") or content.get("retrieved_timestamp")
                 facts = {**metric, "date": date, "scale": None}
+                # Some results state no ends, or no sound ones: then the scores tell the scale.
                 with contextlib.suppress(ScaleError):
                     facts["scale"] = Scale(
                         metric.get("min_score"),
@@ -661,8 +666,8 @@ def _results_beside(file: Path, notes: list[str]) -> dict[Any, dict[str, Any]]:
                     known[result["evaluation_result_id"]] = facts
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             notes.append(
-                f"{beside}: not readable as results of Every Eval Ever ({error}), so metrics and "
-                "scales in it are not known; get it again"
+                f"{results_file}: not readable as results of Every Eval Ever ({error}), so metrics "
+                "and scales in it are not known; get it again"
             )
     return known
 

@@ -36,7 +36,8 @@ from .samples import FileScores, RunSamples, SampleQuery, read_files, sound_rows
 _ANY_NUMBER = Scale(-1e300, 1e300)
 #: Within this, means that were computed in another order are the same.
 _ROUNDING = 1e-6
-#: Number of first rows that say what targets look like and what an item takes; of runs, the latter.
+#: How many of a run's first rows say what metrics, targets and tokens there are; and in how many
+#: runs tokens are counted.
 _N_ROWS, _N_RUNS = 20, 10
 
 
@@ -160,9 +161,10 @@ def _metric_as_stated(runs: Sequence[LoggedRun], name: str) -> partial[Metric]:
     The function takes a ``range`` and ``lower_is_better``, which overrule what the runs state.
     """
     _require_one_direction(runs, name)
+    # The metric without a tokenizer, as rows and results call it.
     base = parts_of(name).base
     with_results = [run for run in runs if run.results]
-    # Of runs that do not all report the metric, one that does says what it is.
+    # If only some runs report the metric, the first of those says what it is.
     reporting = (run for run in with_results if base in dict(run.metric_keys))
     stating = next(reporting, with_results[0] if with_results else None)
     config = None if stating is None else stating.of_task("configs")
@@ -195,7 +197,7 @@ def _stated_direction(metric_as_stated: partial[Metric]) -> bool | None:
 
 
 def _with_adaptive_rows_marked(scores: ScoreTable, adaptive: set[tuple[str, str]]) -> ScoreTable:
-    """Return scores that state of each row of an adaptive run that it chose its items.
+    """Return scores whose rows of adaptive runs are marked so in `ScoreTable.chosen`.
 
     Parameters
     ----------
@@ -283,9 +285,9 @@ def _metrics_of_one_number(runs: Sequence[LoggedRun]) -> str:
 
 
 def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
-    """Estimate the mean tokens of an item from the first rows of an even part of the runs."""
-    part = {int(k) for k in np.linspace(0, len(runs) - 1, _N_RUNS).round()}
-    rows = (row for k in sorted(part) for row in islice(sound_rows(runs[k].samples), _N_ROWS))
+    """Estimate the mean tokens of an item from first rows of some runs, evenly spread over all."""
+    positions = {int(k) for k in np.linspace(0, len(runs) - 1, _N_RUNS).round()}
+    rows = (row for k in sorted(positions) for row in islice(sound_rows(runs[k].samples), _N_ROWS))
     counts = [tokens for tokens in map(tokens_of_row, rows) if tokens is not None]
     if not counts:
         return None
@@ -293,7 +295,7 @@ def _mean_tokens(runs: Sequence[LoggedRun]) -> dict[str, int] | None:
 
 
 def _contradicted_mean(run: LoggedRun, metric: Metric, rows: FileScores) -> list[str]:
-    """Return one warning if the mean of a run's scores is not what its results file states."""
+    """Return a list of one warning if the mean of a run's scores is not what its results state."""
     # There is no mean to compare: the harness does not average this metric, or estimates its mean
     # (adaptive runs); a score was refused; or the rows are of no filter, or of several.
     if metric.prefix or run.adaptive or rows.unusable or len(rows.filters) != 1:
@@ -357,12 +359,12 @@ def _require_one_direction(runs: Sequence[LoggedRun], name: str) -> None:
 
 def _earlier_runs(labels: Sequence[tuple[str, str]]) -> list[str]:
     """Say in one line how many runs are of a configuration that was run again later."""
-    again = {label: n - 1 for label, n in Counter(labels).items() if n > 1}
-    if not again:
+    n_earlier = {label: n - 1 for label, n in Counter(labels).items() if n > 1}
+    if not n_earlier:
         return []
-    names = [f"{' '.join(filter(None, label))} ({n})" for label, n in again.items()]
+    names = [f"{' '.join(filter(None, label))} ({n})" for label, n in n_earlier.items()]
     return [
-        f"{plural(sum(again.values()), 'earlier run')} left out where a later run of the same "
+        f"{plural(sum(n_earlier.values()), 'earlier run')} left out where a later run of the same "
         f"model and settings has the document: {some(names, 4)}"
     ]
 
@@ -392,7 +394,9 @@ def _doubts_of_script(run: LoggedRun, metric: str) -> list[str]:
 def _choose_metric(
     path: Path, runs: Sequence[LoggedRun], metric: str | None, filter: str | None
 ) -> tuple[str, str | None]:
-    """Return metric and filter: the stated ones, else the only ones; None for an unknown filter.
+    """Return metric and filter: the stated ones, else the only ones.
+
+    The filter is None where none is stated and the results list none: rows tell it later.
 
     Raises
     ------
@@ -409,6 +413,7 @@ def _choose_metric(
         raise ScoreTableError(f"{path}: no readable rows in the logs of {runs[0].task}")
     if metric is None:
         names_in_rows = [one_of(path, "metric", None, reported)]
+    # If rows report neither name, the error below is of the metric as they would call it.
     name = next(
         (named for named in names_in_rows if parts_of(named).base in reported), names_in_rows[-1]
     )
@@ -421,7 +426,10 @@ def _choose_metric(
 
 
 def _metrics_in_rows(runs: Sequence[LoggedRun], names: Sequence[str]) -> list[str]:
-    """Return the metrics that rows report: those of the first run that tells, by one of `names`."""
+    """Return the metrics that first rows report, run by run until one of them is of `names`.
+
+    Without names, those of the first run that reports any.
+    """
     bases = {parts_of(name).base for name in names}
     metrics: dict[str, None] = {}
     for run in runs:

@@ -166,13 +166,16 @@ class LoggedRun:
 
     @property
     def template(self) -> str | None:
-        """SHA-256 of the chat template that wrote the prompts; "" if unknown, None without one."""
+        """SHA-256 of the chat template that wrote the prompts; "" if unknown, None without one.
+
+        It is unknown where messages went to a server, which has a template of its own.
+        """
         if self.results.get("chat_template") is None:
             return None
         return str(self.results.get("chat_template_sha") or "")
 
     def of_task(self, key: str) -> Any:
-        """Return ``results[key]`` of this run's task, or None."""
+        """Return what an entry of the results file, such as ``configs``, has of the run's task."""
         entry = self.results.get(key)
         return entry.get(self.task) if isinstance(entry, dict) else None
 
@@ -184,7 +187,10 @@ class LoggedRun:
         return dict(settings) if isinstance(settings, dict) else {}
 
     def directions_of(self, metric: str) -> set[bool]:
-        """Return whether a higher score is better, as the task's configuration and results say."""
+        """Return the directions that the logs state (True: higher is better), none, one or both.
+
+        The task's configuration may state one, and so may the results.
+        """
         entries = (self.of_task("configs") or {}).get("metric_list") or []
         values = [
             entry.get("higher_is_better")
@@ -200,6 +206,7 @@ class LoggedRun:
             dict.fromkeys(filter_ for base, filter_ in self.metric_keys if metric in (None, base))
         )
         entries = (self.of_task("configs") or {}).get("filter_list") or []
+        # The task's configuration has the order; filters that it does not list come last.
         order = [str(entry.get("name")) for entry in entries if isinstance(entry, dict)]
         return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
@@ -224,11 +231,13 @@ class LoggedRun:
     @functools.cached_property
     def adaptive(self) -> bool:
         """Whether the run is of some documents, chosen by what its model had scored."""
-        marked, values = self.results.get("adaptive"), self.of_task("results")
-        if isinstance(marked, dict) and set(marked) & set(self.results.get("results") or ()):
-            marked = marked.get(self.task)
-        marked = marked or (isinstance(values, dict) and values.get("adaptive"))
-        return bool(marked) and (self.counts is None or self.counts.in_part)
+        block, figures = self.results.get("adaptive"), self.of_task("results")
+        # One block for each task that was run adaptively; else the block is of the whole run.
+        if isinstance(block, dict) and set(block) & set(self.results.get("results") or ()):
+            block = block.get(self.task)
+        is_marked = block or (isinstance(figures, dict) and figures.get("adaptive"))
+        # An adaptive run that asked every document is a full one.
+        return bool(is_marked) and (self.counts is None or self.counts.in_part)
 
     @property
     def in_order(self) -> bool:
@@ -321,9 +330,10 @@ def results_files(folder: Path) -> list[Path]:
 def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     """Return every sample file at or below a path, and those of which no run is known."""
     files = files_at(path, "samples_*.json*")
+    # A results file stands for the samples of its run.
     if path.is_file() and (results := _RESULTS.fullmatch(path.name)):
         files = sorted(path.parent.glob(f"samples_*_{results['date']}.json*"))
-    undated, unknown = _undated_files(path)
+    undated, unknown_files = _undated_files(path)
     dated = []
     for file in files:
         name = sample_name(file.name)
@@ -333,7 +343,7 @@ def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
             raise ScoreTableError(
                 f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
             )
-    return [*dated, *undated], unknown
+    return [*dated, *undated], unknown_files
 
 
 def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
@@ -487,14 +497,14 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
         When there are no sample files, the task is not among them, or several tasks are and none
         is named.
     """
-    files, unknown = _sample_files(path)
+    files, unknown_files = _sample_files(path)
     if not files:
         raise ScoreTableError(
-            "; ".join(_samples_of_no_run(unknown))
+            "; ".join(_samples_of_no_run(unknown_files))
             or f"{path}: no samples_<task>_<date>.jsonl found; run the harness with --log_samples"
         )
-    names = {task, _in_file_names(task or "")}
     # Names of files lack some characters of a task's name.
+    names = {task, _in_file_names(task or "")}
     if not names & {file.task for file in files}:
         names = {one_of(path, "task", task, (file.task for file in files))}
     runs, warnings = _runs_of([file for file in files if file.task in names], task)
@@ -502,7 +512,7 @@ def find_runs(path: Path, task: str | None) -> tuple[list[LoggedRun], list[str]]
     all_runs = runs
     if len(runs) < len(files):
         all_runs, _ = _runs_of(files)
-    warnings += [*_samples_of_no_run(unknown), *_models_without_samples(path, runs)]
+    warnings += [*_samples_of_no_run(unknown_files), *_models_without_samples(path, runs)]
     return _named_by_configuration(runs, all_runs), warnings
 
 
@@ -577,7 +587,7 @@ def _named_by_configuration(
 def configurations_of(
     runs: Sequence[LoggedRun], sent: Mapping[Path, Mapping[str, Any]]
 ) -> dict[str, dict[str, str]]:
-    """Return the configuration of each model whose results files say it.
+    """Return what makes the configuration of each model of which a results file is there.
 
     Where a model's runs differ in a generation setting, the value names all of them:
     ``{"m": {"model": "m", "temperature": "0.8,usual"}}``, with "usual" for a run without the
