@@ -222,6 +222,7 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
     chunks: list[bytes] = []
     remainder = b""  # the beginning of a text that ends in a later chunk
     # To parse a hostile file may take many times its size in memory: measure its content first.
+    # Commas stand for values.
     size = depth = containers = values = 0
     # Check before opening: opening a pipe would block until somebody writes to it.
     if path.exists() and not path.is_file():
@@ -230,7 +231,8 @@ def read_json(path: Path, max_bytes: int | None = None) -> Any:
         while chunk := stream.read(_CHUNK):
             chunks.append(chunk)
             size += len(chunk)
-            # Brackets and commas are counted outside texts alone.
+            # Brackets and commas are counted outside texts alone: whole texts are cut out, and a
+            # quote that is left begins a text of which the end is still to come.
             outside, quote, begun = _TEXT.sub(b"", remainder + chunk).partition(b'"')
             remainder = quote + begun
             steps = _DEPTH_CHANGE[np.frombuffer(outside, dtype=np.uint8)]

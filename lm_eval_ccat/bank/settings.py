@@ -47,7 +47,8 @@ TOKEN_LIMITS = (
 )  # fmt: skip
 #: All settings that cut an answer off.
 _CUTTING = ("until", *TOKEN_LIMITS)
-#: The name under which limits of the answer alone are compared; the harness takes any of the names.
+#: The one name by which the limits of an answer alone are compared, by each name that the harness
+#: takes.
 _ONE_NAME = dict.fromkeys(TOKEN_LIMITS[:-1], TOKEN_LIMITS[0])
 #: What the harness assumes if a task says nothing.
 _DEFAULTS = {"temperature": 0.0, "do_sample": False}
@@ -135,7 +136,7 @@ def check_bank(
     by_settings = compare_settings(bank.settings, settings)
     by_scorer = compare_scorers(bank.settings.get("scorer"), settings.get("scorer"), bank.metric)
     refusals += [*by_settings.refusals, *by_scorer.refusals]
-    # A blank bank has no calibration settings to differ from.
+    # A blank bank has no calibration settings to differ from: that it lacks them is no news.
     if bank.settings or bank.models:
         warnings += by_settings.warnings
     warnings += by_scorer.warnings
@@ -278,16 +279,16 @@ def compare_settings(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit
     differing = {
         key for key, value in recorded.items() if key in run and not _same(value, run[key])
     }
-    in_both = {key for key in differing if None not in (recorded[key], run[key])}
+    stated_by_both = {key for key in differing if None not in (recorded[key], run[key])}
     text_of = {
         key: f"{key} is {_show(run[key])}, the bank has {_show(recorded[key])}" for key in differing
     }
-    refusals = [text_of[key] for key in ("task_version", "num_fewshot") if key in in_both]
+    refusals = [text_of[key] for key in ("task_version", "num_fewshot") if key in stated_by_both]
     # None is a setting here: a run without a system instruction is another one.
     if "system_instruction" in differing:
         refusals.append(text_of["system_instruction"])
     warnings: list[str] = []
-    if "fewshot_seed" in in_both and run.get("num_fewshot"):
+    if "fewshot_seed" in stated_by_both and run.get("num_fewshot"):
         warnings.append(
             f"{text_of['fewshot_seed']}, so the few-shot examples differ from those of the "
             "calibration models"
@@ -341,7 +342,9 @@ class GenerationDifference(NamedTuple):
 def differing_generation(
     recorded: Mapping[str, Any], run: Mapping[str, Any], varied: Collection[str] = ()
 ) -> Iterator[GenerationDifference]:
-    """Yield the generation settings that differ, but for those in `varied`.
+    """Yield the generation settings that differ, but for those in `varied`, in the order of names.
+
+    A setting that one side does not state has the harness's default, if that is known, or None.
 
     Examples
     --------
@@ -365,6 +368,7 @@ def differing_generation(
 def _compare_generation(recorded: Mapping[str, Any], run: Mapping[str, Any]) -> Fit:
     """Compare how answers are generated: sampled or greedily, and where they are cut off."""
     of_bank, of_run = recorded.get("generation_kwargs"), run.get("generation_kwargs")
+    # Settings in which the calibration runs differ from one another.
     varied = {
         str(name).removeprefix("generation_kwargs.") for name in recorded.get("differing") or ()
     }
@@ -510,7 +514,10 @@ def compare_scorers(recorded: object, run: object, metric: str) -> Fit:
 
 
 def _essence(value: Any) -> list[Any]:
-    """Return judges without settings that may differ, or sacrebleu's signature without version."""
+    """Return judges without settings that may differ (a list), or a signature without version.
+
+    A text is sacrebleu's signature, of which each part is one of the list.
+    """
     if isinstance(value, str):
         return [part for part in value.split("|") if not part.startswith("version:")]
     return [

@@ -58,10 +58,11 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         )
         methods = sorted({entry.bank.method for entry in self.banks()})
         if len(methods) != 1 or not all(self.values()):
-            without = [task for task, outcomes in self.items() if not outcomes]
-            holding = f"no bank of task {without[0]}" if without else "no bank"
-            holding = f"banks of the methods {', '.join(methods)}" if len(methods) > 1 else holding
-            raise BankError(f"a suite needs banks of one method for every task, found {holding}")
+            without_bank = [task for task, outcomes in self.items() if not outcomes]
+            found = "no bank" + "".join(f" of task {task}" for task in without_bank[:1])
+            if len(methods) > 1:
+                found = f"banks of the methods {', '.join(methods)}"
+            raise BankError(f"a suite needs banks of one method for every task, found {found}")
         self.method = methods[0]
 
     def __repr__(self) -> str:
@@ -173,7 +174,7 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
 
 
 def is_suite(path: str | Path) -> bool:
-    """Return whether a path is the folder of a suite bank."""
+    """Return whether a path is the folder of a suite: one with ``suite.json``."""
     return (Path(path) / SUITE).is_file()
 
 

@@ -58,6 +58,7 @@ from .text_pairs import (
     sentence_scorer,
 )
 
+#: How a user states the range of a metric, in messages.
 _DECLARE = (
     "--range {low:g},{high:g} for logs, in a task's YAML "
     "`metadata: {{ccat_scales: {{{name}: {{range: [{low:g}, {high:g}]}}}}}}`"
@@ -188,13 +189,14 @@ def _declaration(
 
 
 def _aggregation(aggregation: Any) -> Any:
-    """Return the name of an aggregation; "custom" for one that is not the harness's."""
+    """Return the name of an aggregation; "custom" for one that is not lm-eval's; None for none."""
     is_code = callable(aggregation)
     name = getattr(aggregation, "__name__", "custom") if is_code else aggregation
     return name if name is None or name in (*MEANS, *_OTHERS) else "custom"
 
 
 def _entries(config: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Return the entries of a task's ``metric_list``."""
     return [
         entry for entry in (config or {}).get("metric_list") or () if isinstance(entry, Mapping)
     ]
@@ -288,6 +290,7 @@ def metric_name(metric: Any) -> str:
     if callable(metric):
         return str(getattr(metric, "__name__", metric))
     text = str(metric)
+    # The source of a function, its repr, and the path of a module with the function's name.
     for pattern in (
         r"^\s*(?:async )?def (\w+)",
         r"^<function (?:[^>]*\.)?(\w+) at ",
@@ -463,6 +466,7 @@ class _Reported(NamedTuple):
 
     @property
     def _reports_rouge_pairs(self) -> bool:
+        """Whether the harness, and not the task, is to compute ROUGE from pairs of texts."""
         declared = self.declared
         scores_itself = declared.own_results or declared.hf_evaluate or self.task in OWN_ROUGE
         return self.base in ROUGE_METRICS and declared.aggregation == "custom" and not scores_itself
@@ -690,8 +694,10 @@ def _stated_scale(
         stated = (higher, declared.higher_is_better, of_table)
         direction = next((direction for direction in stated if direction is not None), True)
         return Scale(low, high, higher_is_better=direction)
+    # Only the user's direction turns a scale that is known.
     if declared.scale is not None or (known is not None and higher is not None):
         return _directed(declared.scale or known, higher)
+    # An error of which nothing else is known has no upper end.
     return Scale(cap=1.0) if lower_is_better else None
 
 

@@ -131,6 +131,7 @@ class Scale:
         raw = np.asarray(raw, dtype=np.float64)
         self.check(raw)
         score = np.clip(raw, self.low, self.high)
+        # Large tables are not copied where nothing changes.
         if self.low != 0.0:
             score = score - self.low
         if self.span != 1.0:
@@ -175,6 +176,7 @@ class Scale:
         if not raw.size:
             return True
         low, high = self.bounds
+        # `fmin` and `fmax` pass over NaN.
         return not (np.fmin.reduce(raw, axis=None) < low or np.fmax.reduce(raw, axis=None) > high)
 
     def check(self, raw: ArrayLike) -> None:
@@ -488,13 +490,12 @@ def refusal(metric: str) -> Refusal | None:
 
 
 def _entry(metric: str, task: str) -> Entry | None:
-    fitting = (
-        entry
-        for entry in ENTRIES
-        if _matches(entry.metrics, metric) and _matches(entry.tasks, task)
-    )
-    return next(fitting, None)
+    """Return the first entry that fits a metric and a task; None if none does."""
 
+    def fits(name: str, patterns: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
 
-def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    for entry in ENTRIES:
+        if fits(metric, entry.metrics) and fits(task, entry.tasks):
+            return entry
+    return None

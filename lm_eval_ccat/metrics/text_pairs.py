@@ -79,6 +79,7 @@ def parts_of(name: str) -> MetricName:
 
 @cache
 def _sacrebleu(base: str, tokenizer: str | None) -> Any:
+    """Return sacrebleu's metric of a name, which scores sentences; refuse other tokenizers."""
     # Imported here: a metric's scale can be looked up without loading sacrebleu.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -177,6 +178,7 @@ def word_f1(prediction: str, references: Sequence[str]) -> float:
 
 
 def _words(text: str) -> list[str]:
+    """Return the words that `word_f1` compares."""
     return [word for word in text.lower().translate(_PUNCTUATION).split() if word not in _ARTICLES]
 
 
@@ -263,6 +265,7 @@ def order_pair(
 def _rouge_scorer(
     kinds: tuple[str, ...], use_stemmer: bool, split: Callable[[str], str] | None
 ) -> Any:
+    """Return rouge-score's scorer of kinds of ROUGE; `split` is the tokenizer, as in `rouge`."""
     if os.path.expanduser("~") == "~":
         # rouge-score imports nltk, which needs a folder for downloads even if it loads none.
         os.environ.setdefault("NLTK_DATA", tempfile.gettempdir())

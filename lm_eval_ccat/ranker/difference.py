@@ -234,6 +234,7 @@ class Difference:
         if pair.barred:
             verdict = NOT_KNOWN
         elif verdict == NOT_KNOWN:
+            # Worse and not worse meet where the gain is -margin.
             to_margin = max(abs(gain + margin), ROUNDING * scale.span)
             lacking = asked.lacking(0.5 * (high - low), to_margin)
         return cls(

@@ -6,7 +6,12 @@ in standard errors brought from Student's tail to the normal one; if scores of 0
 come do not explain it; and if failures do not. With ``d = 0`` that decides (`after`); the ``d`` at
 which it just fails is the end of an interval (`ends`). Without a horizon, the mixture of
 `methods.belief.boundary` takes the boundary's place, and so does the evidence of a method whose own
-guarantee is exact. benchmarks/looks.py measures how it performs on real scores.
+guarantee is exact (its *proof*). benchmarks/looks.py measures how it performs on real scores.
+
+Matrices have the tested models as rows, and the tested and then the reference models as columns. Of
+a pair, `gap` is the row's location less the column's, `drop` and `rise` are how much lower and
+higher it may be because some answers failed, and `zero_loss` is how much one more score of 0 lowers
+a model (`Gaps`).
 """
 
 from __future__ import annotations
@@ -127,7 +132,7 @@ class Looks:
         return not self.single_look or self.pass_length > 0
 
     @property
-    def _events_between(self) -> float:
+    def _events_subtracted(self) -> float:
         """Events of noise to subtract from a gap: `HALF_EVENT` in one look at repeats, else 0."""
         return HALF_EVENT if self.single_look and self.pass_length else 0.0
 
@@ -145,9 +150,11 @@ class Looks:
     def log_p(self, tails: Floats, n: Floats, n_items: float) -> Floats:
         """Return the log of the smallest two-sided level at which each one-sided tail decides.
 
-        At most 0; 0 before the first look. `boundary` inverts it.
+        At most 0; 0 before the first look. It inverts `boundary`: tails are the normal (or
+        Student's) probabilities of a larger difference.
         """
         tails = np.maximum(tails, _LEAST_P)
+        # A single look spends all of the level: two-sided p is twice the tail.
         if self.single_look:
             return np.asarray(np.minimum(np.log(2.0 * tails), 0.0))
         # From here on tails count as standard errors of a normal variable.
@@ -267,13 +274,14 @@ class Looks:
             The boundary: standard errors that decide.
         n_items : float
         """
-        out, corrected = np.zeros(size.shape), size - self._events_between * zeros.loss
+        out, corrected = np.zeros(size.shape), size - self._events_subtracted * zeros.loss
         with np.errstate(invalid="ignore"):
             decides = (corrected >= limit * np.sqrt(gaps.variance)) & (corrected > 0.0)
             decides &= gaps.variance > 0.0
         if decides.any():
             tails = tail(corrected[decides], gaps.variance[decides], gaps.df[decides])
             out[decides] = -self.log_p(tails, gaps.n[decides], n_items)
+            # The weaker evidence counts: that against chance, or against zeros to come.
             if self._weighs_noise_to_come:
                 log = log_p_of_zeros(size[decides], zeros.loss[decides], zeros.n[decides])
                 out[decides] = np.minimum(out[decides], -log)
@@ -352,7 +360,7 @@ class Looks:
         errors = self.half_width(level, gaps.df, gaps.n, n_items)
         with np.errstate(invalid="ignore"):
             half_width = errors * np.sqrt(gaps.deciding[0])
-            half_width = half_width + self._events_between * zeros.loss
+            half_width = half_width + self._events_subtracted * zeros.loss
         if self._weighs_noise_to_come:
             half_width = np.maximum(half_width, zeros_to_come(level, zeros.n) * zeros.loss)
         # Beside known models the variance on top is in `deciding` already.
@@ -360,6 +368,7 @@ class Looks:
             with np.errstate(invalid="ignore"):
                 wider = errors * np.sqrt(gaps.variance + gaps.drop_variance)
             wider = np.maximum(half_width, wider)
+            # An end that excludes 0 stays.
             half_width = np.where(half_width < gaps.gap, half_width, wider)
         if gaps.rare_loss.any():
             losses = zeros.in_units_of(gaps.rare_loss)
@@ -369,6 +378,7 @@ class Looks:
                 else zeros_to_come(level, losses)
             )
             with_losses = np.maximum(half_width, to_come * gaps.rare_loss)
+            # An end that would move across 0 stays.
             half_width = np.where(
                 (half_width < gaps.gap) & (gaps.gap <= with_losses), half_width, with_losses
             )
@@ -405,7 +415,10 @@ class Looks:
         return replace(self, evidence=evidence, last=belief)
 
     def _changed(self, belief: Belief) -> NDArray[np.bool_]:
-        """Return the pairs whose belief has changed since the last look."""
+        """Return the pairs whose belief has changed since the last look, as a mask.
+
+        All of them if models joined or the reference models are others.
+        """
         n_models, references, last = len(belief.location), belief.references, self.last
         if last is None or last.references is not references or len(last.location) != n_models:
             n_references = 0 if references is None else len(references.names)
@@ -423,6 +436,7 @@ class Looks:
         pairs |= pairs.T
         if references is None:
             return pairs
+        # A pair with a reference model has changed where the tested model itself has.
         with_references = np.repeat(pairs.diagonal()[:, None], len(references.names), 1)
         return np.concatenate([pairs, with_references], axis=1)
 
@@ -435,6 +449,8 @@ class Looks:
 
     def with_horizon(self, horizon: int, n: float) -> Looks:
         """Return these looks with a later horizon, for pairs of more than `n` items.
+
+        They stay as they are without a horizon, or if `horizon` is not later than theirs.
 
         It gets the part of the level that the earlier horizons have not spent, so raising a horizon
         before its end costs nothing.

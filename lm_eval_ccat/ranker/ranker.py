@@ -53,9 +53,20 @@ def _policy_of(
     options: Mapping[str, Any],
     **stated: Any,
 ) -> Policy:
-    """Return the policy of an outcome, whose task's items the bank `leader` chooses.
+    """Return the policy that estimates an outcome.
 
-    `options` are those of the method, `stated` what the ranker tells every method.
+    Parameters
+    ----------
+    outcome : Outcome
+    leader : ItemBank
+        The bank whose method chooses the items of the outcome's task.
+    n_models : int
+    repeats : mapping of task to int
+        Most answers of an item.
+    options : mapping
+        Options of the method.
+    **stated
+        What the ranker tells every method.
     """
     bank, most_answers = outcome.bank, repeats[outcome.task]
     method = method_of(bank)
@@ -70,14 +81,18 @@ def _policy_of(
 
 
 def _ranked_score(contents: Contents, sizes: Floats, *, across: bool) -> WeightedSum:
-    """Return the weighted sum of all outcomes; with `across`, tasks may inform each other."""
+    """Return the weighted sum of all outcomes; with `across`, tasks may inform each other.
+
+    `sizes` are the units of the items of all tasks.
+    """
     prior = PriorAcrossTasks.of(contents.tasks) if across else None
     replays = Replays.of([task.states[0].outcome.bank for task in contents.tasks])
     # All tasks are in the ranked score, with their own weights.
     equal_factors = dict.fromkeys(range(len(contents.tasks)), 1.0)
     units = np.array([sizes[task.positions].mean() for task in contents.tasks])
     score = WeightedSum(contents, units, prior, replays, equal_factors)
-    # Only replays say whether the prior helps, and they know each task by one outcome.
+    # Only replays say whether the prior helps, and they know each task by one outcome. Where they
+    # say that it does not, the sum is made without it.
     one_outcome_each = len(score.outcomes) == len(contents.tasks)
     if prior and replays and one_outcome_each and not replays.gains(score.weights, prior):
         return WeightedSum(contents, units, None, replays, equal_factors)
@@ -287,7 +302,7 @@ class Ranker:
             task.begin(n_models, policy_of)
 
     def _require_expected_scores(self) -> None:
-        """Refuse repeats where every answer counts as it is."""
+        """Refuse repeats under question 'run', where every answer counts as it is."""
         if self._contents.asks_repeatedly and not self._sampled:
             raise UsageError(
                 "question 'run' is about one answer to every item; ask about expected scores "
@@ -308,7 +323,7 @@ class Ranker:
         )
 
     def _begin_turns(self, rule: StoppingRule, warmup: int | None, exposure: int) -> None:
-        """Begin with the warm-up, which takes no more of a task than all of its items."""
+        """Set up the turns, with a warm-up of at most as many items as the largest task has."""
         usual = warmup_per_task(len(self._contents.tasks))
         items = usual if warmup is None else whole().check(warmup, "warmup")
         self._turns = Turns(

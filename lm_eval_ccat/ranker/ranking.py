@@ -256,7 +256,7 @@ class Ranking(Shown):
         tested = order[order < n_tested]
         i, j = np.repeat(tested, len(order)), np.tile(order, len(tested))
         # Of two tested models either is a row of the matrices: take each pair once, the better
-        # first.
+        # first (the smaller position in the order).
         better_first = (j >= n_tested) | (position[j] > position[i])
         i, j = i[better_first], j[better_first]
         gap, low, high = self._differences
@@ -283,15 +283,17 @@ class Ranking(Shown):
             i, j = (known[places] for places in np.triu_indices(len(known), 1))
         else:
             i, j = known[:-1], known[1:]
+        # Without two reference models every column is empty.
         if not len(i):
             return PairColumns(i, j, *(np.empty(0),) * 4, *(np.empty(0, np.int8),) * 2, i > j)
         pair = self.verdicts.of_known(i, j, self.confidence)
+        # The chance is normal; without an error it is 1, 0, or 1/2 of equal means.
         with np.errstate(divide="ignore", invalid="ignore"):
             p = np.where(
                 pair.error > 0.0, ndtr(pair.gap / pair.error), 0.5 + 0.5 * np.sign(pair.gap)
             )
-        unknown = np.full(len(i), -1, dtype=np.int8)
-        return PairColumns(i, j, p, pair.gap, pair.low, pair.high, pair.state, unknown, i < 0)
+        unchecked, barred = np.full(len(i), -1, dtype=np.int8), np.zeros(len(i), dtype=bool)
+        return PairColumns(i, j, p, pair.gap, pair.low, pair.high, pair.state, unchecked, barred)
 
     @cached_property
     def pairwise(self) -> dict[Pair, float]:
@@ -379,6 +381,7 @@ class Ranking(Shown):
         return self._differences_at(None)
 
     def _differences_at(self, confidence: float | None) -> PairDifferences:
+        """All differences at a confidence; None is the ranking's."""
         low, high = self.verdicts.intervals(confidence)
         gap = self.verdicts.belief.on_scores.pairs.gap
         ends = np.fmax(low, -1.0), np.fmin(high, 1.0)

@@ -67,7 +67,7 @@ def references_of(
         of full results have the sampling error of the items.
     answers : int, optional
         If answers are sampled, the number of answers behind a mean. A mean without a stated error
-        then gets the largest that it can have: the error of a mean of so many draws of 0 or 1.
+        then gets the error of a mean of so many draws of 0 or 1, the largest that it can have.
 
     Raises
     ------

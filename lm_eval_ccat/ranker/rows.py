@@ -69,15 +69,13 @@ class Estimate:
             low, high = self.method_interval(confidence)
         else:
             # The boundary ends at the most items of a pair, and a model may have more.
-            n = min((self.n, *self.looks.horizons))
-            df, n_items = np.array([self.df]), np.array([n])
+            df, n = np.array([self.df]), np.array([min((self.n, *self.looks.horizons))])
             low_error, high_error = (self.error * share for share in self.end_shares)
-            errors = np.array([np.hypot(low_error, self.zero_loss), high_error])
-            half = (
-                errors
-                if not self.error
-                else errors * self.looks.half_width(1.0 - confidence, df, n_items, self.n_items)
-            )
+            # Half widths of the lower and of the upper end.
+            half = np.array([np.hypot(low_error, self.zero_loss), high_error])
+            # Without an error nothing is wider: 0 times an infinite boundary would be NaN.
+            if self.error:
+                half = half * self.looks.half_width(1.0 - confidence, df, n, self.n_items)
             (low, _), (_, high) = interval_of_mean(np.array(self.mean), half, np.array(self.n))
         # The error says nothing of failures: what these may hide is added to the interval.
         low, high = low - max(self.failure_bias, 0.0), high + max(-self.failure_bias, 0.0)
@@ -169,7 +167,7 @@ def place_of(verdicts: Verdicts, name: str) -> PlaceContent:
     """
     number, order = verdicts.names.index(name), verdicts.best_first.tolist()
     outranks = verdicts.outranks(number).tolist()
-    # From best to worst.
+    # From best to worst. `better` and `worse` are the rivals that are decidedly so.
     rivals = [rival for rival in order if rival != number]
     better, worse, tied_rivals = (
         [rival for rival in rivals if outranks[rival] == sign] for sign in (-1, 1, 0)
@@ -260,6 +258,7 @@ class PairColumns(NamedTuple):
     def turned(self) -> PairColumns:
         """The same pairs with `b` before `a`."""
         gap, low, high = 0.0 - self.difference, 0.0 - self.high, 0.0 - self.low
+        # State, population and bar are those of the pair, whichever model is first.
         return PairColumns(self.b, self.a, 1.0 - self.p, gap, low, high, *self[6:])
 
     def select(self, mask: Mask) -> PairColumns:

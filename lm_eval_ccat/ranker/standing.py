@@ -137,7 +137,7 @@ class Standing:
     # -- looks --------------------------------------------------------------------------------
 
     def belief(self, question: str = "", score: WeightedSum | None = None) -> Belief:
-        """Return the current belief about all models."""
+        """Return the current belief about all models; default on the ranked question and score."""
         score = score or self.score
         belief = score.belief(question or self.test.question)
         if self.references is None:
@@ -200,6 +200,7 @@ class Standing:
         belief = replace(self.belief(question, score), references=None)
         # The looks so far were at the ranked score or question. Another one has all of its level.
         looks, min_difference = self.looks.before_first_look, self.test.min_difference
+        # A horizon counts items of the ranked score, of which another score has a part.
         if score is not None:
             looks, min_difference = Looks() if looks.horizons else looks, 0.0
         return self._verdicts_of(
@@ -214,10 +215,9 @@ class Standing:
         names = [self.accounts[model].name for model in active]
         if self.barred:
             columns = names + list(belief.references.names if belief.references else ())
-            bar = np.array(
-                [[frozenset((name, column)) in self.barred for column in columns] for name in names]
-            )
-            bar = bar.reshape(len(names), len(columns)).astype(bool)
+            bar = np.zeros((len(names), len(columns)), dtype=bool)
+            for i, j in np.ndindex(bar.shape):
+                bar[i, j] = frozenset((names[i], columns[j])) in self.barred
         return Verdicts(
             belief,
             looks.only(active),

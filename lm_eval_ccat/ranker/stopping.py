@@ -102,6 +102,7 @@ class AllDecided(StoppingRule):
 
     def wants(self, standing: Standing) -> Mask:
         verdicts = standing.verdicts
+        # A single model has no pair.
         if len(verdicts.names) == 1:
             return standing.nobody | self.alone
         return verdicts.unsettled
@@ -195,8 +196,9 @@ class TopDecided(RankGoal):
         verdicts, out = standing.verdicts, standing.nobody
         if verdicts.belief.references is not None:
             best, worst = (bound[: len(out)] for bound in verdicts.ranges)
-            # Either of two equivalent models may be among the best, and no item tells them apart: a
-            # model without an open pair does not miss the goal.
+            # A model misses the goal if its ranks reach from inside the best K to outside. But
+            # either of two equivalent models may be among the best, and no item tells them apart: a
+            # model without an open pair does not miss it.
             open_ = verdicts.state == OPEN
             np.fill_diagonal(open_, False)
             return np.asarray((best <= self.k) & (worst > self.k) & open_.any(axis=1))
@@ -330,7 +332,11 @@ class Time(_Limit):
 
 @dataclass(frozen=True, repr=False)
 class _CombinedRules(StoppingRule):
-    """Rules joined by `sign`."""
+    """Rules joined by `sign`.
+
+    `_with_goal` and `_without_goal` are those of `rules` with a goal among their parts, and those
+    that are only limits.
+    """
 
     rules: tuple[StoppingRule, ...]
     sign: ClassVar[str] = ""
@@ -373,6 +379,7 @@ class _AllOf(_CombinedRules):
     sign = "&"
 
     def wants(self, standing: Standing) -> Mask:
+        # A model goes on as long as one of the rules wants that.
         return np.asarray(np.logical_or.reduce([rule.wants(standing) for rule in self.rules]))
 
     def why(self, standing: Standing) -> str:

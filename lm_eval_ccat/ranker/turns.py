@@ -89,6 +89,8 @@ class Turns:
     seed : int
     exposure : int
         Number of most informative items from which each item is drawn.
+    stopped : str, optional
+        Why nothing more is asked, whatever the rule says; None while asking goes on.
     """
 
     standing: Standing
@@ -98,7 +100,8 @@ class Turns:
     seed: int
     exposure: int
     stopped: str | None = None
-    # The first two with `Accounts.changes`, the third with the belief, as they were when computed.
+    # Results of `candidates` and `warming`, with `Accounts.changes` as it was when computed, and of
+    # `_soon_decided`, with the verdicts.
     _candidates: tuple[int, Candidates] | None = None
     _warming: tuple[int, Mask] | None = None
     _soon: tuple[Verdicts, Mask] | None = None
@@ -119,6 +122,8 @@ class Turns:
         standing, few = self.standing, len(self.accounts) <= FEW
         self._answers += 1
         on_current_belief = few or self._policy.looks_after_every_answer
+        # With a single look turns are decided on the current belief, unless there are too many
+        # models to form it after each answer.
         if (standing.looks.single_look and on_current_belief) or self.warming().any():
             standing.belief_at_look = None
         elif (
@@ -129,7 +134,7 @@ class Turns:
             self._answers_per_look = self._answers_to_next_look()
 
     def _answers_to_next_look(self) -> int:
-        """Return how many answers, of all models together, come before the next look."""
+        """Return how many answers, of all models together, come before the next look; see `FEW`."""
         n_models = len(self.accounts)
         if self._policy.looks_after_every_answer:
             return 1
@@ -175,10 +180,8 @@ class Turns:
     def wanted(self) -> Mask:
         """Return the models that the stopping rule would give more items; shape (n_models,)."""
         active = self.accounts.active
-        n_active = np.count_nonzero(active)
-        if n_active == len(active):
-            return self.rule.wants(self.standing)
-        if n_active:
+        # Rules know only the models that are not set aside.
+        if active.any():
             active[active] = self.rule.wants(self.standing)
         return active
 
@@ -223,11 +226,10 @@ class Turns:
         if warmup_tasks := ahead[number].nonzero()[0].tolist():
             affordable = accounts.affordable(self._warmup_budget)[number]
             able = [task for task in warmup_tasks if affordable[task]]
-            return (
-                Turn(number, min(able, key=accounts.n_of_task[number].__getitem__))
-                if able
-                else None
-            )
+            if not able:
+                return None
+            # Of the tasks of the warm-up, that with fewest items is next.
+            return Turn(number, min(able, key=accounts.n_of_task[number].__getitem__))
         left = self._left_after(ahead)
         goes_on = account.n < self.cap and self.wanted()[number]
         if not (goes_on and accounts.affordable(left)[number].any()):
@@ -350,9 +352,8 @@ class Turns:
                 return rounded(worth)
         n_after = self.accounts.n[models] + 1.0
         worth = 1.0 / (n_after * n_after)
-        if self.standing.belief_at_look is not None and self._is_short(
-            models, self.accounts.left()
-        ):
+        looked = self.standing.belief_at_look is not None
+        if looked and self._is_short(models, self.accounts.left()):
             worth[self._soon_decided()[models]] *= _PATIENCE
         return np.asarray(worth)
 

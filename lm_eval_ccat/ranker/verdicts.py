@@ -37,7 +37,7 @@ ALL_PAIRS = 100
 WORDS = ("open", "decided", "equivalent")
 BETTER, WORSE, NOT_WORSE, NOT_KNOWN = "better", "worse", "not worse", "not known"
 _DRAWS, _SEED = 4096, 0x4A4B  # standard error of a probability of ranks: at most 0.008
-_ROWS_AT_ONCE = 256  # of them
+_ROWS_AT_ONCE = 256  # draws that are ranked in one go
 #: Negative eigenvalues of a covariance that may be left out, as a share of the others.
 _MOST_LEFT_OUT = 0.1
 #: Further items of a pair among which `Verdicts.missing` searches for the one that decides it.
@@ -174,10 +174,10 @@ class Verdicts:
         return out
 
     def _each_pair(self, index: tuple[Any, Any] = _ALL) -> tuple[Floats, Mask]:
-        """Return p of pairs at an index of the matrices, and which are equivalent.
+        """Return p of pairs at an index of the matrices, and a mask of those that are equivalent.
 
         p is two-sided, valid at every look, that of each pair by itself, and 1 if it decides
-        nothing.
+        nothing. Evidence against the order of the locations does not count.
         """
         belief, level = self.belief, 1.0 - self.confidence
         gap, variance = belief.pairs.gap[index], belief.pairs.variance[index]
@@ -223,6 +223,7 @@ class Verdicts:
 
     @cached_property
     def _all_decided(self) -> Decisions:
+        """Signs and states of all pairs."""
         return self._decided()
 
     @property
@@ -436,9 +437,9 @@ class Verdicts:
 
     @property
     def items_to_wait(self) -> int:
-        """How many further items of each model hardly decide any pair that is open now.
+        """How many further items of each model are unlikely to decide any pair that is open now.
 
-        The next look may wait for so many; see `_SELDOM`.
+        The next look may wait for so many; `_SELDOM` says how they are counted.
         """
         open_, n_items = (self.state == OPEN) & ~self.barred, self.belief.n_items
         # A method's own evidence (`proof`) cannot be foretold.
@@ -636,7 +637,7 @@ class Verdicts:
     ) -> Floats:
         """Return ranks among tested models and `rivals`, reference models, in each draw.
 
-        Two models may have the same rank.
+        1 is the best, and two models may have the same; shape (n_draws, len(tested) + len(rivals)).
 
         Parameters
         ----------
@@ -669,6 +670,7 @@ class Verdicts:
         # On the diagonal are variances of estimates, off it those of differences.
         alone, off = covariances.diagonal(), covariances * (1.0 - np.eye(n_tested))
         # Without references only differences matter: a shift common to all models changes no rank.
+        # Then this is the double centring of classical multidimensional scaling.
         if references is None:
             means = off.sum(axis=0) / max(n_tested, 1)
             covariance = 0.5 * (means[:, None] + means - means.sum() / max(n_tested, 1) - off)
@@ -825,9 +827,9 @@ class Verdicts:
         """Return which gaps, as they may be later, a look would decide."""
         level = (1.0 - self.confidence) / self._family[0].divisor_of_open
         # With few degrees of freedom a pair that passes the boundary may have too little evidence.
-        weak = -float(np.log(level)) - ROUNDING
-        evidence = looks.evidence_of_gaps(gaps, self.belief.n_items, level)
-        return np.asarray((evidence.better > weak) | (evidence.worse > weak) | (gaps.variance <= 0))
+        least = -float(np.log(level)) - ROUNDING
+        better, worse, _ = looks.evidence_of_gaps(gaps, self.belief.n_items, level)
+        return np.asarray((better > least) | (worse > least) | (gaps.variance <= 0))
 
     def _would_be_close(self, gaps: Gaps, looks: Looks) -> Mask:
         """Return which gaps, as they may be later, a look would find equivalent."""
@@ -836,9 +838,9 @@ class Verdicts:
         alone = 1.0 - self.confidence
         # That a pair is close is shown for all pairs at once, not step by step (`_each_pair`).
         together = family_size(self.belief) if self.familywise else 1.0
-        weak = -float(np.log(alone / together)) - ROUNDING
+        least = -float(np.log(alone / together)) - ROUNDING
         evidence = looks.evidence_of_gaps(gaps, self.belief.n_items, alone, self.min_difference)
-        return np.asarray(evidence.close > weak)
+        return np.asarray(evidence.close > least)
 
 
 def most_items(belief: Belief) -> int:
@@ -936,10 +938,10 @@ def _symmetric_root(covariance: Floats) -> Floats | None:
     It is unique: eigenvectors alone differ between processors.
     """
     value, vector = np.linalg.eigh(covariance)
-    kept = np.maximum(value, 0.0)
-    if (kept - value).sum() > _MOST_LEFT_OUT * kept.sum():
+    positive = np.maximum(value, 0.0)
+    if (positive - value).sum() > _MOST_LEFT_OUT * positive.sum():
         return None
-    return np.asarray((vector * np.sqrt(kept)) @ vector.T)
+    return np.asarray((vector * np.sqrt(positive)) @ vector.T)
 
 
 def _nearest_root(covariance: Floats, variance: Floats) -> Floats:

@@ -33,7 +33,7 @@ from .across import (
 from .contents import Contents, OutcomeState, Task
 
 _ROUNDING = 1e-12  # of a score, and relative of a variance
-_NEARLY_FREE = 1e-12
+_NEARLY_FREE = 1e-12  # units that keep a gain per unit finite
 
 
 class WeightedSum:
@@ -83,6 +83,7 @@ class WeightedSum:
         self.outcomes = [state for term in self._terms for state in term.states]
         self.outcome_weights = np.concatenate([term.weights for term in self._terms])
         self.weights = np.array([term.weights.sum() for term in self._terms])
+        # Whether each task has a part in the prior across tasks.
         self._shares_prior = [prior is not None and task in prior.tasks for task in self.tasks]
         self._prior = prior if any(self._shares_prior) else None
         self._units = np.maximum(units[self.tasks], _NEARLY_FREE)
@@ -116,7 +117,10 @@ class WeightedSum:
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        """Return the belief about this score, cached until something about a task changes."""
+        """Return the belief about this score, on [0, 1] unless it is that of `only_outcome`.
+
+        It is cached until something about a task changes.
+        """
         key = question, self._contents.changes
         if self._belief is None or self._belief[0] != key:
             belief = (
@@ -212,6 +216,7 @@ class WeightedSum:
 
     @cached_property
     def _known(self) -> KnownScores | None:
+        """The scores of the banks' models; None unless two tasks have a bank that states them."""
         return KnownScores.of([term.known for term in self._terms])
 
     def end_shares(self, model: int, question: str) -> tuple[float, float]:
@@ -412,7 +417,7 @@ class _Term:
 
     def __init__(self, task: Task, factor: float, only: OutcomeState | None) -> None:
         self.task = task
-        # Numbers of the outcomes among all of the task's.
+        # Numbers of the outcomes among all of the task's. One of weight 0 is only reported.
         self._numbers = [
             number
             for number, state in enumerate(task.states)
@@ -456,6 +461,7 @@ class _Term:
         return self._refusals[model][1]
 
     def _current_refusals(self, model: int) -> Refusals | None:
+        """Return what `refusals` does, read anew from the policies."""
         first, *_ = by_outcome = [state.policy.refusals(model) for state in self.states]
         effects = [refusals.effect for refusals in by_outcome if refusals is not None]
         if first is None or len(effects) < len(by_outcome):
