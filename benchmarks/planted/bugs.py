@@ -1464,7 +1464,7 @@ BUGS: tuple[Bug, ...] = (
         "another seed of worked examples is told where there are none",
         "lm_eval_ccat/bank/settings",
         'if "fewshot_seed" in stated_by_both and run.get("num_fewshot"):',
-        'if "fewshot_seed" in in_both:',
+        'if "fewshot_seed" in stated_by_both:',
         ("tests/bank/test_settings.py",),
     ),
     Bug(
