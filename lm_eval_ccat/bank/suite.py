@@ -59,10 +59,10 @@ class SuiteBank(dict[str, dict[str, ItemBank]]):
         methods = sorted({entry.bank.method for entry in self.banks()})
         if len(methods) != 1 or not all(self.values()):
             without_bank = [task for task, outcomes in self.items() if not outcomes]
-            found = "no bank" + "".join(f" of task {task}" for task in without_bank[:1])
+            holding = "no bank" + "".join(f" of task {task}" for task in without_bank[:1])
             if len(methods) > 1:
-                found = f"banks of the methods {', '.join(methods)}"
-            raise BankError(f"a suite needs banks of one method for every task, found {found}")
+                holding = f"banks of the methods {', '.join(methods)}"
+            raise BankError(f"a suite needs banks of one method for every task, found {holding}")
         self.method = methods[0]
 
     def __repr__(self) -> str:
