@@ -813,9 +813,9 @@ class Verdicts:
             return needed
         # A single look needs fewer items than many looks, so its number bounds the search from
         # below. It takes little time, because it needs no table of chances (`boundary`).
-        least = max(first_that_decides(Looks(single_look=True), size) or size, limit)
-        steps = 1 + int(np.ceil(np.log(size / least) / np.log(_EXTENSION)))
-        for limit in np.ceil(np.geomspace(least, size, steps)).tolist():
+        shortest = max(first_that_decides(Looks(single_look=True), size) or size, limit)
+        steps = 1 + int(np.ceil(np.log(size / shortest) / np.log(_EXTENSION)))
+        for limit in np.ceil(np.geomspace(shortest, size, steps)).tolist():
             # A horizon of just `limit` items is too short if the pair goes on a little worse.
             horizon = int(min(_EXTENSION * limit, size))
             extended = looks.with_horizon(horizon, most_items(self.belief))
@@ -827,9 +827,9 @@ class Verdicts:
         """Return which gaps, as they may be later, a look would decide."""
         level = (1.0 - self.confidence) / self._family[0].divisor_of_open
         # With few degrees of freedom a pair that passes the boundary may have too little evidence.
-        least = -float(np.log(level)) - ROUNDING
+        threshold = -float(np.log(level)) - ROUNDING
         better, worse, _ = looks.evidence_of_gaps(gaps, self.belief.n_items, level)
-        return np.asarray((better > least) | (worse > least) | (gaps.variance <= 0))
+        return np.asarray((better > threshold) | (worse > threshold) | (gaps.variance <= 0))
 
     def _would_be_close(self, gaps: Gaps, looks: Looks) -> Mask:
         """Return which gaps, as they may be later, a look would find equivalent."""
@@ -838,9 +838,9 @@ class Verdicts:
         alone = 1.0 - self.confidence
         # That a pair is close is shown for all pairs at once, not step by step (`_each_pair`).
         together = family_size(self.belief) if self.familywise else 1.0
-        least = -float(np.log(alone / together)) - ROUNDING
+        threshold = -float(np.log(alone / together)) - ROUNDING
         evidence = looks.evidence_of_gaps(gaps, self.belief.n_items, alone, self.min_difference)
-        return np.asarray(evidence.close > least)
+        return np.asarray(evidence.close > threshold)
 
 
 def most_items(belief: Belief) -> int:
