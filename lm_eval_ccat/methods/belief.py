@@ -26,7 +26,7 @@ Indices = NDArray[np.intp]
 #: answers are sampled, the first two are about expected scores; else the first and last are one.
 BENCHMARK, POPULATION, RUN = "benchmark", "population", "run"
 _LEAST_VARIANCE = 1e-18
-#: Difference of locations below which the chord between two models is their tangent.
+#: Difference of locations below which their scores' slopes stand for `Gaps.slope`.
 _MEET = 1e-9
 #: Part of the variance that two models beyond the banks have on top (`Belief.beyond_banks`) which
 #: their difference keeps; the rest cancels, as both err to the same side. With a half, intervals
@@ -79,24 +79,25 @@ class PairEvidence(NamedTuple):
 
 
 class ProvenEvidence(Protocol):
-    """Evidence of a method whose guarantee is exact at all looks; it replaces the boundary.
+    """Evidence of a method whose guarantee is exact at all looks; it replaces the `boundary`.
 
     It is about differences of scores, row less column. Rows are the tested models, columns the
     tested and then the reference models. Pairs on which the method has no evidence (NaN) are judged
-    by the boundary.
+    by the `boundary`.
     """
 
     def at(self, i: Indices, j: Indices) -> PairEvidence:
         """Return the largest evidence so far on some pairs; NaN where there is none."""
 
     def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """Return the largest difference that it refutes below, and the smallest above.
+        """Return the lower and the upper end of the interval of every difference.
 
-        They are NaN where it has no evidence.
+        The evidence refutes all differences outside. The ends are NaN where it has none, and of the
+        shape of the arguments.
 
         Parameters
         ----------
-        below, above : ndarray of shape (n, n_rows)
+        below, above : ndarray of shape (n_models, n_columns)
             Two-sided levels at which the lower and the upper end hold.
         """
 
@@ -105,12 +106,13 @@ class ProvenEvidence(Protocol):
 
 
 class PairMoments(NamedTuple):
-    """Differences of locations, row less column, with their variances.
+    """Differences of locations of some pairs.
 
     Attributes
     ----------
     gap, variance, df, n : ndarray
-        The difference, its variance with degrees of freedom, and the items behind it.
+        The difference, row less column, its variance with degrees of freedom, and the items behind
+        it.
     """
 
     gap: Floats
@@ -133,12 +135,12 @@ class PairZeros(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """What decides some pairs: the row less the column, on the scale of locations.
+    """What decides some pairs, on the scale of locations.
 
     Attributes
     ----------
     gap, variance, df, n : ndarray
-        The difference, its variance with degrees of freedom, and the items behind it.
+        As `PairMoments` has them.
     drop_variance, rise_variance : ndarray
         What the lower end of an interval adds to `variance`, and what the upper end adds; see
         `Belief.beyond_banks`.
@@ -153,8 +155,8 @@ class Gaps(NamedTuple):
     rare_loss : ndarray
         `Belief.rare_loss`.
     slope : ndarray
-        Factor that turns a difference of locations into one of scores: the difference of the two
-        scores over that of the two locations. A pair is thus as certain on either scale.
+        Difference of the two scores over that of the two locations. It turns a gap and its standard
+        error into those of scores: a pair is as certain on either scale.
     """
 
     gap: Floats
@@ -175,7 +177,7 @@ class Gaps(NamedTuple):
 
     @property
     def deciding(self) -> tuple[Floats, Floats]:
-        """Variances by which the row is decided to be better, and to be worse."""
+        """Variances by which the row is decided to be better (lower end) and worse (upper end)."""
         lower, upper = (
             self.variance + np.where(self.known, on_top, 0.0)
             for on_top in (self.drop_variance, self.rise_variance)
@@ -325,13 +327,13 @@ class Belief:
         df : float, optional
             Degrees of freedom of all variances.
         """
-        single, k = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
+        single, items = np.asarray(error, dtype=np.float64) ** 2, np.asarray(n, dtype=np.float64)
         pair_variance = single if pair_error is None else pair_error**2
         variance = pair_variance[:, None] + pair_variance
         variance.flat[:: len(pair_variance) + 1] = single
-        fewest, freedom = np.minimum(k[:, None], k), np.broadcast_to(df, variance.shape)
+        fewer, freedom = np.minimum(items[:, None], items), np.broadcast_to(df, variance.shape)
         locations = np.asarray(location, dtype=np.float64)
-        return cls(locations, variance, freedom, fewest, n_items, question, score, slope)
+        return cls(locations, variance, freedom, fewer, n_items, question, score, slope)
 
     @property
     def estimate(self) -> Floats:
@@ -340,10 +342,7 @@ class Belief:
 
     @cached_property
     def on_scores(self) -> Belief:
-        """This belief on the scale of scores; itself if it already is.
-
-        A difference is as certain on either scale (`Gaps.slope`).
-        """
+        """This belief with locations that are scores, and variances of scores (`Gaps.slope`)."""
         if self.score is None or self.slope is None:
             return self
         i, j = map(np.asarray, np.indices(self.variance.shape))
@@ -364,10 +363,7 @@ class Belief:
         )
 
     def only(self, models: Sequence[int]) -> Belief:
-        """Return the belief about some of the models alone, by their positions, in this order.
-
-        References stay.
-        """
+        """Return the belief about the models at some positions, in this order; references stay."""
         if list(models) == list(range(len(self.location))):
             return self
         indices = np.asarray(models, dtype=np.intp)
@@ -393,10 +389,10 @@ class Belief:
         weights: Sequence[float] | Floats,
         correlation: Floats | None = None,
     ) -> Belief:
-        """Return the belief about ``sum of weight x score``, on the scale of scores.
+        """Return the belief about ``sum of weight x score``; its locations are these sums.
 
-        It lacks references, `failure_bias` and `beyond_banks`, which the caller adds for the sum. A
-        single belief of weight 1 is returned as it is, on that scale.
+        It lacks references, `failure_bias` and `beyond_banks`, which the caller adds for the sum.
+        Of a single belief of weight 1 it is `on_scores`.
 
         Parameters
         ----------
@@ -451,23 +447,24 @@ class Belief:
     def with_prior(self, shift: Floats, added: Floats) -> Belief:
         """Return this sum of tasks after applying the prior that they share.
 
+        Two models' errors stay as correlated as they were. `proof` does not hold for shifted
+        estimates, and goes.
+
         Parameters
         ----------
         shift, added : ndarray of shape (n,)
-            Added to the estimates, and to the variance of each model. The correlation of the errors
-            of two models stays the same.
+            What the prior adds to the estimate and to the variance of each model; an `added` below
+            0 makes it more certain.
         """
         alone = np.maximum(self.variance.diagonal(), _LEAST_VARIANCE)
-        variance_after = np.maximum(alone + added, _LEAST_VARIANCE)
-        before, after = (
-            np.sqrt(np.outer(alone, alone)),
-            np.sqrt(np.outer(variance_after, variance_after)),
-        )
+        alone_after = np.maximum(alone + added, _LEAST_VARIANCE)
+        # By pair, the product of the two standard deviations.
+        before, after = (np.sqrt(np.outer(v, v)) for v in (alone, alone_after))
         # The correlation r of two errors, from Var(a - b) = v_a + v_b - 2 r (v_a v_b)^(1/2).
-        alike = (alone[:, None] + alone - self.variance) / (2.0 * before)
-        extra = variance_after - alone
-        variance = self.variance + extra[:, None] + extra - 2.0 * alike * (after - before)
-        np.fill_diagonal(variance, variance_after)
+        correlation = (alone[:, None] + alone - self.variance) / (2.0 * before)
+        extra = alone_after - alone
+        variance = self.variance + extra[:, None] + extra - 2.0 * correlation * (after - before)
+        np.fill_diagonal(variance, alone_after)
         return replace(
             self,
             location=self.location + shift,
@@ -477,10 +474,10 @@ class Belief:
 
     @cached_property
     def pairs(self) -> PairMoments:
-        """Differences of tested models (rows) from all models.
+        """Differences of tested models (rows) from all models, of shape (n, n + n_references).
 
-        A model and itself have the variance 0; a model and a reference model have the one that they
-        would have if their means were equal (`_if_equal`). Shapes (n, n + n_references).
+        A model and itself have the variance 0. A model and a reference model have the variance that
+        they would have if their means were equal (`_if_equal`).
         """
         n_models = len(self.location)
         gap = self.location[:, None] - self.location
@@ -491,6 +488,7 @@ class Belief:
         alone, df = self.variance.diagonal()[:, None], self.df.diagonal()[:, None]
         alone = alone * self._if_equal(references)
         variance_if_equal = alone + references.variance
+        # Welch's degrees of freedom, where those of a reference model's variance are infinite.
         with np.errstate(divide="ignore", invalid="ignore"):
             welch = (
                 df
@@ -513,17 +511,18 @@ class Belief:
 
     @cached_property
     def zero_loss(self) -> Floats:
-        """How much lower a model's location would be if one more of its scores were 0; (n, n).
+        """How much lower row i's location would be if it scored 0 on one more item; (n, n).
 
-        Row i scores 0 on one of the items that it has in common with column j. The diagonal is for
-        comparisons with reference models. It is 0 where all items are known.
+        The item is one of those that it has in common with column j; on the diagonal, one of its
+        own, which counts beside reference models. It is 0 where all items are known.
         """
         if self.pair_zero_loss is not None:
             return self.pair_zero_loss
-        level = self.estimate
-        if self.slope is not None:
-            level = level / np.maximum(self.slope, 1e-12)
-        return np.asarray(level[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
+        # A score of 0 takes the place of a usual one, which is the mean.
+        on_item = self.estimate
+        if self.slope is not None:  # locations are not scores
+            on_item = on_item / np.maximum(self.slope, 1e-12)
+        return np.asarray(on_item[:, None] / np.maximum(as_of_many(self.n, self.n_items), 1.0))
 
     @cached_property
     def rare_losses(self) -> Floats:
@@ -544,7 +543,7 @@ class Belief:
         """Return `zero_loss` and `zero_count` of some pairs, rows `i` and columns `j`."""
         n_models, equal = len(self.location), i == j
         # A pair with a reference model has the row's own figures, which stand on the diagonal. A
-        # reference model loses nothing.
+        # reference model loses nothing, nor does a model beside itself.
         column, known = np.where(j < n_models, j, i), equal | (j >= n_models)
         row_loss = np.where(equal, 0.0, self.zero_loss[i, column])
         column_loss = np.where(known, 0.0, self.zero_loss[column, i])
@@ -578,10 +577,11 @@ class Belief:
         return drop, rise
 
     def _if_equal(self, references: References) -> Floats:
-        """Return by what factor each model's variance would grow if it equalled each reference.
+        """Return by what factor each model's variance grows if its mean is each reference's.
 
         A mean p has a variance in proportion to ``p (1 - p)``. The factor is that of the reference
-        over that of the model, at least 1; it has shape (n, n_references).
+        over that of the model, at least 1, because the model may show too little variance; shape
+        (n, n_references).
         """
         if self.score is not None:  # locations are not scores
             return np.ones((len(self.location), len(references.names)))
@@ -591,14 +591,14 @@ class Belief:
         )
 
     def beside_known(self, models: Indices, error: Floats) -> Floats:
-        """Return drawn locations of some models, for comparison with known means; (n_draws, k).
+        """Return where some models may stand beside known means, by errors drawn; (n_draws, k).
 
         Parameters
         ----------
         models : ndarray of int, shape (k,)
         error : ndarray of shape (n_draws, k)
-            What each location is to be off by, drawn with the models' own variances. For means it
-            is enlarged to what `interval_of_mean` makes of it.
+            Drawn with the models' own variances. Of means, an error counts as the half width of an
+            interval, whose end (`interval_of_mean`) is where the model stands.
         """
         location = self.location[models]
         if self.score is not None:
@@ -607,9 +607,10 @@ class Belief:
         return np.where(error < 0.0, low, high)
 
     def pairs_at(self, i: Indices, j: Indices) -> PairMoments:
-        """Return `pairs` at rows `i` and columns `j`; to compute all pairs of many takes long."""
+        """Return `pairs` at rows `i` and columns `j`."""
         if self.references is not None:
             return self.pairs.at((i, j))
+        # To compute all pairs of many models takes long.
         gap, variance = self.location[i] - self.location[j], self.variance[i, j]
         return PairMoments(gap, np.where(i == j, 0.0, variance), self.df[i, j], self.n[i, j])
 
@@ -631,15 +632,15 @@ class Belief:
         return self.gaps_at(np.asarray(i), np.asarray(j))
 
     def _chord(self, i: Indices, j: Indices, gap: Floats) -> Floats:
-        """Return `Gaps.slope`: the difference of two scores over that of the two locations.
+        """Return `Gaps.slope` of some pairs whose locations differ by `gap`.
 
         Where the locations meet, or scores are in the other order, it is the mean of the models'
         own slopes (beside a reference model, which has none, the tested one's).
         """
-        if self.score is None or self.slope is None:
+        if self.score is None or self.slope is None:  # locations are scores
             return np.ones(gap.shape)
         score, slope, references = self.score, self.slope, self.references
-        if references is not None:  # a reference model has no slope: that of the tested one counts
+        if references is not None:
             score, slope = (
                 np.r_[score, references.estimate],
                 np.r_[slope, np.full(len(references.names), np.nan)],
@@ -651,16 +652,16 @@ class Belief:
 
     @cached_property
     def slack(self) -> tuple[Floats, Floats] | None:
-        """How much lower and higher the gaps of `pairs` may be because some answers failed.
+        """`Gaps.drop` and `Gaps.rise` of all pairs; None if failures cause no bias.
 
-        A gap is lower if the row was estimated too high or the column too low. The diagonal is for
-        the models themselves; None if failures cause no bias.
+        A gap is lower if the row was estimated too high or the column too low, but a reference
+        model never is. The diagonal is for the models themselves.
         """
         if self.failure_bias is None or not self.failure_bias.any():
             return None
         n_models, shape = len(self.location), self.pairs.gap.shape
         too_high, too_low = np.maximum(self.failure_bias, 0.0), np.maximum(-self.failure_bias, 0.0)
-        if self.slope is not None:
+        if self.slope is not None:  # locations are not scores
             too_high, too_low = (x / np.maximum(self.slope, 1e-12) for x in (too_high, too_low))
         drop, rise = (np.repeat(x[:, None], shape[1], axis=1) for x in (too_high, too_low))
         off_diagonal = ~np.eye(n_models, dtype=bool)
@@ -670,7 +671,7 @@ class Belief:
 
     @cached_property
     def tails(self) -> Floats:
-        """P(reverse order) of every pair, as if looked at once; at most 1/2."""
+        """Chance that each pair's true order is the reverse, by a single look; at most 1/2."""
         gaps = self.gaps
         lower, upper = gaps.deciding
         return tail(np.abs(gaps.gap), np.where(gaps.gap > 0.0, lower, upper), gaps.df)
@@ -682,18 +683,17 @@ class Belief:
 def _independent(variance: Floats, df: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the variance of a weighted sum of independent terms, and Welch's degrees of freedom.
 
-    ``df = (sum of w^2 v)^2 / sum of (w^2 v)^2 / df_t`` for terms of variance v and weight w.
-    `variance` and `df` have the terms on their first axis; `variance` is overwritten, because a
-    suite has a matrix of all pairs for each of its tasks.
+    ``df = (sum of w^2 v)^2 / sum of ((w^2 v)^2 / df_t)`` for terms of variance v, weight w and
+    degrees of freedom df_t. `variance` and `df` have the terms on their first axis; `variance` is
+    overwritten, because a suite has a matrix of all pairs for each of its tasks.
     """
     variance *= (weights * weights)[:, None, None]
     total = np.add.reduce(variance, 0)
     variance *= variance
     variance /= np.maximum(df, 1e-6)
-    share = np.add.reduce(variance, 0)
-    together = np.full(total.shape, np.inf)
-    np.divide(total**2, share, out=together, where=share > 0.0)
-    return total, together
+    denominator, df_of_total = np.add.reduce(variance, 0), np.full(total.shape, np.inf)
+    np.divide(total**2, denominator, out=df_of_total, where=denominator > 0.0)
+    return total, df_of_total
 
 
 class _ZerosOfSum(NamedTuple):
@@ -709,8 +709,8 @@ def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) 
 
     With `same_answers`, terms are outcomes, and an answer that scores 0 does so by all of them: its
     losses add up. Without, they are tasks, and the answer is one of an unknown task: the largest
-    loss counts. Zeros that came are counted by the sum of their losses squared, over that loss
-    squared.
+    loss counts. The zeros that came count as the sum of squares of their losses, over the square of
+    that loss.
     """
     loss = weights[:, None, None] * np.array([part.zero_loss for part in parts])
     counts, rare = (
@@ -719,8 +719,8 @@ def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) 
     )
     rare *= weights[:, None, None]
     if same_answers:
-        # A term has the sum of squares loss^2 x count. The same answers lost by all outcomes, so
-        # that the roots of these sums add up.
+        # Losses so far have the sum of squares loss^2 x count by each outcome. The same answers
+        # lost by all of them, so that the roots of these sums add up.
         zero_loss, squares = loss.sum(axis=0), (loss * np.sqrt(counts)).sum(axis=0) ** 2
         rare_loss = rare.sum(axis=0)
     else:
@@ -735,19 +735,24 @@ def _zeros_of_sum(parts: Sequence[Belief], weights: Floats, same_answers: bool) 
 
 # A model whose few low scores are still to come shows too little variance: 20 right answers of 20
 # show none. So a model is compared with a known mean by the variance that the known mean implies,
-# where that is the larger one, and its interval holds every mean that it could equal by that: that
-# of E. B. Wilson (Journal of the American Statistical Association 22, 1927), and of Wald outwards.
+# where that is the larger one. Its interval holds every mean from which it is not farther than that
+# (E. B. Wilson, Journal of the American Statistical Association 22, 1927), and the usual interval,
+# by the variance that its scores show.
 
 
 def spread_of_mean(mean: Floats, n: Floats) -> Floats:
-    """Return ``p (1 - p)`` of means p of `n` items, which are kept half an item from 0 and 1."""
+    """Return ``p (1 - p)`` of means p over `n` items, kept half an item's score from 0 and 1."""
     half_item = 0.5 / np.clip(n, 1.0, 1e9)
     p = np.clip(mean, half_item, 1.0 - half_item)
     return np.asarray(p * (1.0 - p))
 
 
 def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Floats]:
-    """Return the lowest and highest mean that a model could have, by the variance each implies.
+    """Return the lowest and highest mean that a model could have.
+
+    The ends are those of Wilson's interval and of ``mean - half`` to ``mean + half``, whichever lie
+    farther out. With p the observed mean, s its `spread_of_mean` and ``r = half^2 / s``, Wilson's
+    are the means m at which ``(p - m)^2 = r m (1 - m)``.
 
     Parameters
     ----------
@@ -778,14 +783,14 @@ def interval_of_mean(mean: Floats, half: Floats, n: Floats) -> tuple[Floats, Flo
 
 # A model that scores 0 on a share q of the items, as one that now and then refuses does, and m on
 # all others looks better by q m than it is until the first 0 comes. None comes in n of N items with
-# a probability of at most (1 - n/N)^(q N) = exp(-gap / loss), where `loss` is by how much a score
-# of 0 would lower its mean. While few have come, say k, the error that the scores show is still too
-# small. If the gap g (in units of `loss`) were luck, k + g would have been expected, and Chernoff's
-# bound says that a Poisson variable of that mean is at most k with a probability of at most
-# exp(-(g - k log(1 + g/k))), as Bennett's inequality does. With many zeros that is exp(-z^2/2),
-# less than the boundary asks for (measured in benchmarks/skew.py, enumerated in the tests). Where
-# nearly all items are known, zeros that are left come at the very end: each counts at least as one
-# item of the benchmark.
+# a probability of at most (1 - n/N)^(q N) = exp(-gap / loss), where `gap` is q m and `loss` is by
+# how much one score of 0 lowers its mean (`Belief.zero_loss`). While few have come, say k, the
+# error that the scores show is still too small. If a lead of g losses over another model were luck,
+# k + g zeros would have been expected, and Chernoff's bound says that a Poisson variable of that
+# mean is at most k with a probability of at most exp(-(g - k log(1 + g/k))). With many zeros that
+# is exp(-z^2/2), less than the boundary asks for (measured in benchmarks/skew.py, enumerated in the
+# tests). Where nearly all items are known, zeros that are left come at the very end: each counts at
+# least as one item of the benchmark.
 
 #: Part of a score of 0 that is imagined in addition to those that came, as in a pair's variance.
 IMAGINED_ZERO = 0.5
@@ -793,9 +798,9 @@ _STEPS, _LEAST_GAP = 8, 1e-9  # of Newton's method
 
 
 def as_of_many(n: Floats, n_items: float) -> Floats:
-    """Return how many items of a population miss a rare score as often as `n` of `n_items` do.
+    """Return how many random items of a population miss a rare score as often as `n` of `n_items`.
 
-    It is ``-N log(1 - n / N)``, but at most ``N`` before all are known, because what is still to
+    They are ``-N log(1 - n / N)``, but at most ``N`` before all are known, because what is still to
     come is whole items; then infinite.
 
     Examples
@@ -811,7 +816,7 @@ def as_of_many(n: Floats, n_items: float) -> Floats:
 
 
 def zeros_to_come(level: Floats | float, zero_count: Floats | float) -> Floats:
-    """Return how many scores of 0 of the better model a gap must outweigh to be decided.
+    """Return the gap at which a pair is decided, in scores of 0 (`Belief.zero_loss`).
 
     Parameters
     ----------
@@ -835,18 +840,19 @@ def zeros_to_come(level: Floats | float, zero_count: Floats | float) -> Floats:
 
 
 def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
-    """Return how many more losses than came among `n` documents were to be expected at most.
+    """Return the upper limit of the number of losses to expect of `n` items, less those that came.
 
-    Of more, as few as came would be improbable. This is the one-sided limit, for a single look, of
-    C. J. Clopper and E. S. Pearson (Biometrika 26, 1934).
+    This is the one-sided limit, for a single look, of C. J. Clopper and E. S. Pearson (Biometrika
+    26, 1934).
 
     Parameters
     ----------
     level : float or ndarray
-        Chance that as few losses come though there are more.
+        Chance that as few losses come as came if the limit is what is to be expected.
     losses : ndarray
-        `Belief.zero_count` of the better model, at most `n`.
+        Losses that came (`Belief.zero_count` of the better model), at most `n`.
     n : ndarray
+        Items.
 
     Examples
     --------
@@ -860,19 +866,21 @@ def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
 def log_p_of_losses(gap: Floats, loss: Floats, losses: Floats, n: Floats) -> Floats:
     """Return the log of the chance that losses still to come make up for a gap.
 
-    This inverts `losses_to_come`: at that level they are as many as make up for the gap.
+    It is the log of the level at which `losses_to_come` are ``gap / loss``; -inf where nothing can
+    be lost.
 
     Parameters
     ----------
     gap : ndarray
         At least 0.
     loss : ndarray
-        How much lower one loss is.
+        How much one loss lowers the gap.
     losses, n : ndarray
+        See `losses_to_come`.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        left = np.clip(1.0 - (losses + gap / loss) / n, 0.0, 1.0)
-        log = np.log(betainc(np.maximum(n - losses, 1e-9), losses + 1.0, left))
+        without_loss = np.clip(1.0 - (losses + gap / loss) / n, 0.0, 1.0)
+        log = np.log(betainc(np.maximum(n - losses, 1e-9), losses + 1.0, without_loss))
     return np.asarray(np.where(loss > 0.0, log, -np.inf))
 
 
@@ -880,7 +888,8 @@ def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats
     """Return the log of the chance that scores of 0 still to come make up for a gap.
 
     With ``k`` zeros so far, the imagined one included, and a gap of ``g`` zeros, it is at most
-    ``k log(1 + g / k) - g``; `zeros_to_come` inverts it.
+    ``k log(1 + g / k) - g``, which is returned; `zeros_to_come` inverts it. It is -inf where no
+    zero can come.
 
     Parameters
     ----------
@@ -897,7 +906,7 @@ def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
-    """Return the chance that Student's distribution exceeds a gap of at least 0.
+    """Return the chance that a Student variable of this variance and df exceeds a gap from 0 on.
 
     It is 1/2 for a gap of 0, and for any gap of infinite variance.
     """
