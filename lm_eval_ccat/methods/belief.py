@@ -914,7 +914,7 @@ def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
         size = gap / np.sqrt(variance)
     size = np.where(np.isnan(size), 0.0, size)
     out = np.asarray(ndtr(-size))
-    finite = np.isfinite(df) & (size < 40.0)
+    finite = np.isfinite(df)
     out[finite] = stdtr(np.minimum(df[finite], 1e9), -size[finite])
     return out
 

@@ -12,7 +12,7 @@ from scipy.stats import hypergeom
 from worlds.boards import drive
 
 from lm_eval_ccat import ItemBank, Ranker
-from lm_eval_ccat.methods.belief import Gaps, as_of_many
+from lm_eval_ccat.methods.belief import Gaps, as_of_many, tail
 from lm_eval_ccat.methods.sample.bets import FEWEST_ITEMS, Betting, betting_interval
 from lm_eval_ccat.methods.sample.effects import Effects
 from lm_eval_ccat.methods.sample.method import EASE, SamplePolicy
@@ -444,3 +444,10 @@ def test_a_result_solves_for_all_models_as_often_with_many_models_as_with_few(re
         ranker.result().to_dict()
         counts.append(len(solved))
     assert counts[0] == counts[1]
+
+
+def test_few_degrees_of_freedom_stay_in_doubt_at_any_number_of_errors():
+    """With one, Student's distribution is Cauchy's, whose tail is ``1/2 - atan(t) / pi``."""
+    sizes = np.array([1.0, 39.0, 41.0, 1e4])
+    chance = tail(sizes, np.ones(4), np.ones(4))
+    assert chance == pytest.approx(0.5 - np.arctan(sizes) / np.pi, rel=1e-6)
