@@ -2929,7 +2929,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model without a score takes part in a calibration",
         "lm_eval_ccat/methods/method",
-        "    if len(silent):\n",
+        "    if len(without_scores):\n",
         "    if False:\n",
         ("tests/methods/test_found_by_name.py",),
     ),

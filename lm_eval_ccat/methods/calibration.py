@@ -24,9 +24,10 @@ MIN_MODELS = 2
 GROUPS = 5
 FEW_MODELS = 8
 ENOUGH_MODELS = 20
-# Models whose best and worst lie closer than this many standard errors are hardly distinguishable.
-DISTINCT_ERRORS = 4.0
-NARROW_RANGE = 0.05
+#: Models whose best and worst mean lie closer than this many standard errors, or than this on
+#: [0, 1], get a warning.
+DISTINCT_ERRORS, NARROW_RANGE = 4.0, 0.05
+#: A benchmark whose median model has a mean this close to 0 or 1 gets a warning.
 EXTREME = 0.05
 
 
@@ -133,8 +134,8 @@ def observations_of(table: ScoreTable) -> tuple[Observation, ...]:
         items = np.flatnonzero(np.isfinite(row))
         # A row that does not say how its items were chosen is all of them, or the first by
         # `--limit`.
-        otherwise = "all" if len(items) == table.n_items else "first"
-        out.append(Observation(model, selection or otherwise, items, row[items], config=config))
+        usual = "all" if len(items) == table.n_items else "first"
+        out.append(Observation(model, selection or usual, items, row[items], config=config))
     return tuple(out)
 
 
@@ -163,12 +164,13 @@ def table_warnings(table: ScoreTable) -> list[str]:
 
 
 def _doubts_of_models(table: ScoreTable) -> Iterator[str]:
-    """Doubt a bank of few models, of models asked otherwise, and of one model twice."""
+    """Yield a doubt of few models, of models asked otherwise, and of one model under two names."""
     if (n_models := len(table.models)) < FEW_MODELS:
         yield (
             f"only {n_models} models: item parameters are rough; calibrate on {FEW_MODELS} or "
             f"more, better {ENOUGH_MODELS}"
         )
+    # Where a log does not say how models were asked, nothing is known of their prompts.
     if table.prompts is not None and table.prompts.unlike.any():
         rows = np.flatnonzero(table.prompts.unlike).tolist()
         listing = first_of(list(dict.fromkeys(table.row_model[row] for row in rows)), 3)
@@ -186,8 +188,8 @@ def _doubts_of_models(table: ScoreTable) -> Iterator[str]:
 
 
 def _doubts_of_scores(table: ScoreTable) -> Iterator[str]:
-    """Doubt items that no task has, models that are alike, and items that are all easy or hard."""
-    # Calibration works with such doc_ids, but a ranking would find none of the documents.
+    """Yield a doubt of items that no task has, of models that are alike, and of extreme means."""
+    # Calibration works with numbers written as texts, but a ranking would find no such document.
     if all(map(is_number, table.doc_ids)):
         yield (
             f"the doc_ids are numbers written as texts ({table.doc_ids[0]!r}), so no task of the "
@@ -217,7 +219,7 @@ def _doubts_of_scores(table: ScoreTable) -> Iterator[str]:
 
 
 def without_copies(table: ScoreTable) -> ScoreTable:
-    """Return the table without models whose scores all equal an earlier model's; it says which.
+    """Return the table without models whose scores all equal an earlier one's, and a warning of it.
 
     Examples
     --------
@@ -252,18 +254,24 @@ def twins(table: ScoreTable) -> list[tuple[str, str]]:
 
 
 def _error_of_means(table: ScoreTable, means: Floats) -> float:
-    """Return the typical standard error of a model's mean, from residuals of model and item."""
-    overview, expected = table.overview, np.zeros(table.n_items)
+    """Return the typical standard error of a model's mean, from residuals of model and item.
+
+    A residual is a score less the model's mean, and less what the item's scores are above the means
+    of their models.
+    """
+    overview, sum_of_means = table.overview, np.zeros(table.n_items)
+    # By item, the sum of the means of the models that have it: of all where no score is missing.
     if overview.whole:
-        expected += means.sum()
+        sum_of_means += means.sum()
     else:
         for models, scores in table.parts():
-            expected += means[models] @ np.isfinite(scores)
-    by_item = (overview.item_sum - expected) / np.maximum(overview.item_count, 1)
+            sum_of_means += means[models] @ np.isfinite(scores)
+    by_item = (overview.item_sum - sum_of_means) / np.maximum(overview.item_count, 1)
     squares = np.empty(len(means))
     for models, scores in table.parts():
         scores -= means[models, None]
         scores -= by_item
+        # A missing score is NaN, of which `fmax` makes 0.
         squares[models] = np.fmax(np.square(scores, out=scores), 0.0, out=scores).sum(axis=1)
     # Each item's mean takes one of n_models degrees of freedom from its residuals.
     freedom = max(len(means) - 1, 1) / len(means)

@@ -1,14 +1,15 @@
 """The item curves of a bank of any method, and abilities fitted to full results on them.
 
-Checks and updates of a bank need less than an adaptive test: one expected score per ability and
-item, and one noise per item. Methods derive both from their parameters, so that checks and updates
-are written once, for curves.
+Checks and updates of a bank need less than an adaptive test: one expected score ``mu`` per ability
+and item, and one noise per item, which is the variance of a score over ``mu (1 - mu)``. Methods
+derive both from their parameters, so that checks and updates are written once, for curves.
 
-Curves combine functions of ability: a line and natural splines. A natural cubic spline is a line
+The logit of an expected score, the *linear predictor*, combines functions of ability: a line and
+natural splines. A natural cubic spline is a line
 beyond its outermost knots, so a model better than every calibration model is judged by the slope
 that items have among the best ones, not by a polynomial that runs away. The splines are orthogonal
-to the line over the calibration models: they add only bend, and shrinking them to 0 leaves the
-ordinary two-parameter curve.
+to the line over the calibration models, so that shrinking them to 0 leaves the ordinary
+two-parameter curve; they are called *bends*.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ from scipy.special import expit
 from ..metrics.scale import Floats
 
 PRIOR_PRECISION = 1.0 / 25.0  # the paper's; keeps an ability finite if all scores are 0 or 1
-_STEPS = 60
-_LONGEST_STEP = 2.0
-_LEAST_WEIGHT = 1e-9
-#: A score this close to 0 or 1 is one; a beta distribution needs a mean between.
+_STEPS, _LONGEST_STEP = 60, 2.0  # of Newton's method, in logits
+_LEAST_INFORMATION = 1e-9
+#: Drawn scores have means and noises this far from 0 and 1, as beta distributions need.
 _CLOSE = 1e-6
 CLOSEST_KNOTS = 0.15  # in standard deviations of ability; a bend needs room
 
@@ -44,7 +44,7 @@ class BasisAt(NamedTuple):
 class _BasisNumbers(NamedTuple):
     """The arrays of an `AbilityBasis` as plain numbers: its knots, its line, and its `turn`."""
 
-    first_knots: list[float]
+    first_knots: list[float]  # all but the last two
     knot_before_last: float
     last_knot: float
     intercepts: list[float]
@@ -73,7 +73,15 @@ class AbilityBasis:
 
     @classmethod
     def over(cls, abilities: Floats, bends: int) -> AbilityBasis:
-        """Build the basis for calibration models of these abilities, in logits; (n_models,)."""
+        """Build the basis for calibration models.
+
+        Parameters
+        ----------
+        abilities : ndarray of shape (n_models,)
+            In logits.
+        bends : int
+            ``B``, the number of bends.
+        """
         if bends < 1:
             return STRAIGHT
         spread = float(abilities.std(ddof=1))
@@ -83,10 +91,12 @@ class AbilityBasis:
             knots[i] = max(knots[i], knots[i - 1] + CLOSEST_KNOTS * spread)
         raw = _splines(abilities, knots)
         straight = np.column_stack([np.ones(len(abilities)), abilities])
+        # What is left of the splines after least squares on the line adds only bend.
         line = np.asarray(np.linalg.lstsq(straight, raw, rcond=None)[0], dtype=np.float64)
         _, size, turn = np.linalg.svd(raw - straight @ line, full_matrices=False)
         # Drop a direction that the abilities do not determine: its factor would be huge.
         usable = size > max(1e-300, 1e-6 * float(np.linalg.norm(raw)))
+        # Over the models, each bend gets the standard deviation of the abilities.
         scale = np.where(usable, np.sqrt(len(abilities)) * spread / np.where(usable, size, 1.0), 0)
         return cls(knots, line, turn.T * scale)
 
@@ -96,7 +106,7 @@ class AbilityBasis:
         return 2 + int(self.line.shape[1])
 
     def at(self, x: ArrayLike) -> Floats:
-        """Return the values at abilities of shape (n,); shape (n, size)."""
+        """Return the functions' values at abilities of shape (n,); shape (n, size)."""
         x = np.atleast_1d(np.asarray(x, dtype=np.float64))
         straight = np.column_stack([np.ones(len(x)), x])
         if not len(self.knots):
@@ -105,7 +115,7 @@ class AbilityBasis:
         return np.column_stack([straight, bends])
 
     def value_and_slope(self, x: float) -> BasisAt:
-        """Return values and derivatives at one ability as plain numbers, which are fast in tests.
+        """Return values and derivatives at one ability, by plain numbers: `at` is slow for one.
 
         Examples
         --------
@@ -114,6 +124,7 @@ class AbilityBasis:
         """
         if not len(self.knots):
             return BasisAt([1.0, x], [0.0, 1.0])
+        # What `_splines` and `at` do for arrays.
         numbers, last = self._numbers, self._numbers.last_knot
         over_last = max(x - last, 0.0)
         over_before_last = max(x - numbers.knot_before_last, 0.0)
@@ -130,7 +141,6 @@ class AbilityBasis:
 
     @cached_property
     def _numbers(self) -> _BasisNumbers:
-        """The arrays as plain numbers."""
         *first, before_last, last = self.knots.tolist()
         intercepts, slopes = self.line.tolist()
         return _BasisNumbers(first, before_last, last, intercepts, slopes, self.turn.T.tolist())
@@ -179,8 +189,9 @@ class Curves:
     Attributes
     ----------
     coefficients : ndarray of shape (n_items, p)
-        Intercept, slope and any further coefficients of the method.
+        ``c_i``: intercept, slope and any further coefficients of the method.
     noise : ndarray of shape (n_items,)
+        ``noise_i``, above 0.
     basis : AbilityBasis
         ``f``, of size p.
     centre : float
@@ -188,7 +199,8 @@ class Curves:
     origin : float
         Added to an ability on that scale when an adaptive test states it.
     loadings : ndarray of shape (n_items, q), optional
-        Of residual factors of variance 1, by which a model's linear predictors leave the curves.
+        Of residual factors, q standard normal variables of a model by which its linear predictors
+        leave the curves: those of the items grow by ``loadings @ factors``.
     model_noise : callable
         ``ability -> factor`` on the noise of models of that ability.
     """
@@ -224,7 +236,7 @@ class Curves:
         return np.asarray(expit(self.predictor(theta)))
 
     def drawn(self, ability: float, rng: np.random.Generator) -> Floats:
-        """Draw the scores of a model of some ability, beta distributed; shape (n_items,).
+        """Draw the scores of a new model of some ability, beta distributed; shape (n_items,).
 
         Examples
         --------
@@ -239,16 +251,17 @@ class Curves:
             eta = eta + self.loadings @ rng.normal(size=self.loadings.shape[1])
         mu = np.clip(expit(eta), _CLOSE, 1.0 - _CLOSE)
         noise = np.clip(self.noise * self.model_noise(ability), _CLOSE, 1.0 - _CLOSE)
-        width = 1.0 / noise - 1.0
+        # Beta(mu s, (1 - mu) s) has the mean mu and the variance mu (1 - mu) / (s + 1).
+        s = 1.0 / noise - 1.0
         # Beta draws come as close as 1e-263 to 0, and no metric gives such a score.
-        return np.asarray(np.round(rng.beta(mu * width, (1.0 - mu) * width), 6))
+        return np.asarray(np.round(rng.beta(mu * s, (1.0 - mu) * s), 6))
 
 
 def fit_abilities(curves: Curves, scores: Floats, precision: float = PRIOR_PRECISION) -> Floats:
     """Fit abilities to full results on known curves, by quasi-likelihood.
 
-    Solve ``sum_i slope_i (y_i - mu_i) / noise_i = precision (theta - centre)`` by damped Newton
-    steps for all models at once.
+    For each model, solve ``sum_i slope_i (y_i - mu_i) / noise_i = precision (theta - centre)`` over
+    items i by damped Newton steps.
 
     Parameters
     ----------
@@ -280,9 +293,10 @@ def fit_abilities(curves: Curves, scores: Floats, precision: float = PRIOR_PRECI
 
 
 class FittedIntercepts(NamedTuple):
-    """Intercepts fitted to scores, and the information of these scores alone, in 1 / logit^2.
+    """Intercepts fitted to scores, in logits, and the information of these scores alone.
 
-    Arrays of shape (n_items,).
+    Arrays of shape (n_items,). Information is one over the variance that an intercept would have
+    without the prior.
     """
 
     intercept: Floats
@@ -294,10 +308,14 @@ def fit_intercepts(
 ) -> FittedIntercepts:
     """Fit intercepts to scores of models of known ability; slopes and bends stay as they are.
 
+    For each item, solve ``sum_j (y_j - mu_j) / noise = precision (intercept - present intercept)``
+    over models j, as `fit_abilities` does.
+
     Parameters
     ----------
     curves : Curves
     theta : ndarray of shape (n_models,)
+        Abilities, in logits.
     scores : ndarray of shape (n_models, n_items)
         On [0, 1], NaN where missing.
     precision : float, optional
@@ -318,4 +336,4 @@ def fit_intercepts(
         if np.abs(step).max(initial=0.0) < 1e-9:
             break
     # Above 0, so that the error of an intercept without scores is large and finite.
-    return FittedIntercepts(intercept, np.maximum(information, _LEAST_WEIGHT))
+    return FittedIntercepts(intercept, np.maximum(information, _LEAST_INFORMATION))

@@ -55,10 +55,6 @@ class Fitted:
 def require_scores(table: ScoreTable) -> None:
     """Refuse a table in which an item or a model has no score at all.
 
-    Parameters
-    ----------
-    table : ScoreTable
-
     Raises
     ------
     BankError
@@ -71,16 +67,16 @@ def require_scores(table: ScoreTable) -> None:
             + (f" and {len(empty) - 1} more" if len(empty) > 1 else "")
             + ": calibrate on items that were run"
         )
-    silent = np.flatnonzero(table.overview.model_count == 0)
-    if len(silent):
-        name = table.models[int(silent[0])]
+    without_scores = np.flatnonzero(table.overview.model_count == 0)
+    if len(without_scores):
+        name = table.models[int(without_scores[0])]
         raise BankError(f"model {name!r} has no score at all: leave it out")
 
 
 def require_parts(
     bank: ItemBank, parameters: Iterable[str], numbers: Iterable[str], positive: Iterable[str] = ()
 ) -> None:
-    """Check parameters with one number per item, and constants.
+    """Refuse a bank that lacks parameters with one number per item, or constants of a sound size.
 
     Parameters
     ----------
@@ -120,7 +116,7 @@ def _requires_nothing(bank: ItemBank) -> None:
 
 
 def _as_it_is(bank: ItemBank) -> ItemBank:
-    """Return the bank unchanged, for methods without a prior of departures that could be wider."""
+    """Return the bank unchanged, for methods without a prior that could be wider."""
     return bank
 
 
@@ -128,6 +124,7 @@ def _no_curves(bank: ItemBank) -> Curves:
     raise BankError(f"a bank of method {bank.method!r} has no item curves")
 
 
+#: Keywords of a policy that the ranker sets, not the user.
 _OF_RANKER = ("min_difference", "placing", "looks", "sampled")
 
 
@@ -199,7 +196,7 @@ class Method:
         return self.curves is not _no_curves
 
     def tested_curves(self, bank: ItemBank) -> Curves:
-        """Return the item curves on the scale on which tests state abilities."""
+        """Return the item curves on the scale on which adaptive tests state abilities."""
         return (self.test_curves or self.curves)(bank)
 
     def tested_scores(self, bank: ItemBank, scores: Floats) -> Floats:
@@ -232,12 +229,12 @@ class Method:
         repeats: int = 1,
         **options: Any,
     ) -> Policy:
-        """Return the policy of a ranking; `placing` says whether it has reference models.
+        """Return the policy of a ranking; for the keywords see `policy` in `Method`.
 
         Raises
         ------
         UsageError
-            Answers are sampled, and the method does not know how to treat these.
+            Answers are sampled or repeated, and the method does not know how to treat these.
         """
         known = _keywords(self.policy)
         if sampled and "sampled" not in known:
@@ -251,10 +248,10 @@ class Method:
         # A method takes the arguments that it names, so that a simple one can ignore the others.
         of_ranker = zip(_OF_RANKER, (min_difference, placing, looks, sampled))
         options |= {name: value for name, value in of_ranker if name in known}
-        first_pass = self.policy(bank, n_models, seed=seed, **options)
-        if repeats == 1 or self.repeats_policy is None:
-            return first_pass
-        return self.repeats_policy(bank, n_models, first_pass, repeats=repeats, seed=seed)
+        policy = self.policy(bank, n_models, seed=seed, **options)
+        if repeats == 1 or self.repeats_policy is None:  # `require_repeats` refuses the latter
+            return policy
+        return self.repeats_policy(bank, n_models, policy, repeats=repeats, seed=seed)
 
     def require_repeats(self) -> None:
         """Refuse repeats where the method knows none.

@@ -21,8 +21,7 @@ from .sample.pairs import imagined_square
 Mask = NDArray[np.bool_]
 Items = Sequence[int]
 
-#: Differences of estimates that are rounding alone.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # differences of estimates up to it are rounding alone
 _DIGITS = 10  # in which equal values agree; sums of the same terms differ from about the 12th on
 
 
@@ -61,12 +60,12 @@ class Drawn:
 
     @classmethod
     def of(cls, estimates: Sequence[float] | Floats) -> Drawn | None:
-        """Return the mean of what each draw estimates, with its error; None without draws.
+        """Return the mean of what the draws estimate, with its error; None without draws.
 
         Parameters
         ----------
         estimates : sequence of float
-            As `mean_by_draw` returns them; NaN where the draw has no score.
+            One of each draw, as `mean_by_draw` returns them; NaN where the draw has no score.
 
         Examples
         --------
@@ -109,8 +108,8 @@ class Description:
     noise : float or None
         Variance of a sampled answer's score within its item, on [0, 1]; None if it is not known.
     zero_loss : float
-        How much lower the mean score would be if one more score were 0, where the method's error
-        does not count that.
+        How much lower the mean score would be if one more score were 0; 0 where the method's error
+        allows for that.
     """
 
     ability: float
@@ -134,29 +133,30 @@ class AbilityEffects:
         Prior variance of an ability.
     slope : ndarray
         Change of an estimate when the ability changes by 1.
-    error : ndarray
-        Squared standard error of an estimate.
+    estimate_variance : ndarray
+        Variance of an estimate.
     share : ndarray
-        Share of `error` that the ability explains, 0 to 1.
+        Share of `estimate_variance` that the ability explains, 0 to 1.
     """
 
     ability: Floats
     variance: Floats
     prior_variance: float
     slope: Floats
-    error: Floats
+    estimate_variance: Floats
     share: Floats
 
 
 class Refusals(NamedTuple):
-    """What answers say of the share of all items that a model scores 0 on, however easy they are.
+    """What answers say of refusals: of the share of items on which a model scores 0, however easy.
 
     Other answers are as the bank expects them of some ability.
 
     Attributes
     ----------
     score, information : float
-        First derivative of the log-likelihood in that share, at 0, and its variance.
+        First derivative of the log-likelihood in that share, at a share of 0, and its variance:
+        statistics calls these the score, which here is no item's, and the Fisher information.
     effect : float
         By how much the estimate is too high, per unit of the share.
     """
@@ -292,7 +292,8 @@ class Policy(ABC):
     ) -> Floats | None:
         """Return how much the next item of each of `models` is worth; the largest goes first.
 
-        None, the default: models take turns, because a pair knows the items that both have.
+        None, the default, lets the ranker choose whose turn it is: only items that both models of a
+        pair have tell of the pair.
 
         Parameters
         ----------
@@ -306,7 +307,7 @@ class Policy(ABC):
 
 
 def rounded(values: Floats) -> Floats:
-    """Return values relative to the largest, without the digits that rounding errors reach.
+    """Return values over the largest absolute value, without the digits that rounding reaches.
 
     Values that would be equal in exact arithmetic are then equal, so that whoever compares or sorts
     them does not depend on the order in which a processor adds.
@@ -324,16 +325,17 @@ def rounded(values: Floats) -> Floats:
 
 
 def tie_order(seed: Items, n_items: int) -> Indices:
-    """Return all items in the random order in which `largest` takes those of equal value."""
+    """Return all items in a random order, by which `largest` takes those of equal value."""
     return np.random.default_rng([*seed, 7]).permutation(n_items)
 
 
 def largest(values: Floats, k: int, tie_order: Indices) -> list[int]:
-    """Return positions of the `k` largest finite values, of which there is one, largest first.
+    """Return positions of the `k` largest finite values, or of all if fewer, largest first.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
+        At least one is finite; -inf keeps a position out.
     k : int
     tie_order : ndarray of int, shape (n,)
         All positions, in the order in which those of equal value are taken.
@@ -373,7 +375,7 @@ def mean_by_draw(
 ) -> float:
     """Return a model's mean score over the benchmark as one random draw estimates it.
 
-        T = ( sum over items asked before of y  +  sum over others of e  +  (y - e) / p ) / N
+        T = ( sum of y over items asked before  +  sum of e over others  +  (y - e) / p ) / N
 
     Whatever chose the items before, and whatever scores ``e`` were expected at that time, ``T`` is
     unbiased, and so is the mean of several (D. Raj, Journal of the American Statistical Association
@@ -402,8 +404,8 @@ class ReportedPolicy(Policy):
     """Estimates for an outcome that is only reported, from the draws of another outcome's method.
 
     Its bank is blank, and the other method chooses the items. Each draw gives an estimate
-    (`mean_by_draw`) which expects the mean of the scores before it of every other item. Without
-    draws there is no estimate. Items without a score count at the mean of the others.
+    (`mean_by_draw`) that takes the mean of the scores before the draw for the score of every item
+    without one, 0.5 before the first. Without draws there is no estimate.
 
     Parameters
     ----------
@@ -436,13 +438,16 @@ class ReportedPolicy(Policy):
         self._asked[model].setdefault(item, None)
 
     def _means(self, model: int) -> Floats:
-        """Return what each item drawn estimates; NaN without draw or score; shape (n_items,)."""
+        """Return the mean that each draw estimates, by its item; NaN elsewhere; (n_items,)."""
+        # Sum and number of the scores so far.
         out, total, n = np.full(self._n_items, np.nan), 0.0, 0
         for n_asked, (item, probability) in enumerate(self._asked[model].items()):
             # Before this score, so that the draw's estimate is unbiased.
             mean = total / n if n else 0.5
+            # In flight, or failed.
             if (y := self._scores[model].get(item)) is None:
                 continue
+            # A chosen item estimates nothing by itself, but later draws know its score.
             if probability is not None:
                 asked, others = total + (n_asked - n) * mean, (self._n_items - n_asked) * mean
                 out[item] = mean_by_draw(asked, others, y, mean, probability, self._n_items)
@@ -452,9 +457,9 @@ class ReportedPolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Return the belief that draws alone give.
 
-        A model's mean is that of its draws' estimates, 0.5 before the first. The error of a pair is
-        that of the draws which both models have. With fewer than two of these, and for a model with
-        fewer than two draws, the variance is 0.25, the largest of a score on [0, 1].
+        A model's mean is that of its draws' estimates, 0.5 before the first. The variance of a pair
+        is by the draws that both models have, that of a model by its own. With fewer than two of
+        these it is 0.25, the largest of a score on [0, 1].
         """
         means = np.array([self._means(model) for model in range(len(self._asked))])
         present = np.isfinite(means)
@@ -489,8 +494,9 @@ class ReportedPolicy(Policy):
     def describe(self, model: int) -> Description:
         means = self._means(model)
         drawn = Drawn.of(means)
-        if drawn is None or drawn.n < 2:
+        if drawn is None or drawn.n < 2:  # which has no error
             return Description(0.0, math.inf)
+        # For want of an ability, the logit of the mean, with its error by the delta method.
         mean = float(np.clip(drawn.estimate, 1e-6, 1.0 - 1e-6))
         ability, slope = math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
         error = math.sqrt(_variance_of_mean(means[np.isfinite(means)]))
@@ -507,7 +513,7 @@ def _variance_of_mean(estimates: Floats) -> float:
     """Return the variance of the mean of two or more draws' estimates, or of their differences.
 
     As in a ranking without a bank, part of a draw is imagined (`imagined_square`): a model that
-    fails on one item in ten has failed on none of the first four in two of three cases.
+    scores 0 on one item in ten does so on none of the first four in two of three cases.
     """
     n, away = len(estimates), np.abs(estimates - estimates.mean())
     # Estimates add and divide, so that equal scores give equal ones but for rounding.

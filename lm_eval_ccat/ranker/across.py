@@ -164,7 +164,7 @@ class PriorAcrossTasks:
             assert effects is not None
             self._ability[row], self._variance[row] = effects.ability, effects.variance
             self._slope[row], self._prior[row] = effects.slope, effects.prior_variance
-            self._explained[row] = effects.share * effects.error
+            self._explained[row] = effects.share * effects.estimate_variance
             # Explained variance = slope^2 x variance of the ability.
             self._error_slope[row] = np.sqrt(self._explained[row] / effects.variance)
         changed = (before != np.array([self._ability, self._variance])).any(axis=(0, 1))

@@ -33,11 +33,11 @@ from .field import Field
 from .fit import fit, model_of
 from .member import Member
 
-#: Number of calibration models from which each newcomer among reference models gets items of its
-#: own. With 20, own items and a common sequence err alike; with 12, intervals by a common sequence
-#: hold more often.
+#: Calibration models from which each new model among reference models gets items of its own. With
+#: 20, own items and a common sequence err alike; with 12, intervals by a common sequence hold more
+#: often.
 APART = 40
-#: Number of scores (or draws) below which there are no findings on a model.
+#: Number of scores, or of draws, from which there are findings on a model.
 FEWEST_TO_FIND = 10
 #: How many items the variance of scores that the bank expects counts as beside those answered.
 BANKED = 2.0
@@ -55,9 +55,9 @@ class DefaultPolicy(Policy):
     """Ranking by estimated full-benchmark mean.
 
     Each model gets a prefix of one sequence of chosen and drawn items (`Field`); estimates,
-    variances of differences and their degrees of freedom are those of the field. Newcomers among
-    reference models need no common items, because these models are fixed points: with `APART`
-    calibration models each newcomer has its own field and is placed as if it were alone.
+    variances of differences and their degrees of freedom are those of the field. New models among
+    reference models need no common items, because these models are fixed points: from `APART`
+    calibration models on, each new model has a field and a sequence of its own.
 
     Parameters
     ----------
@@ -121,6 +121,7 @@ class DefaultPolicy(Policy):
     def told(self, model: int, item: int, score: float) -> None:
         field, a = self._at(model)
         check_score(score, item, answered=field.members[a].posterior.is_seen(item))
+        # A score that was known before, not asked for.
         if field.members[a].unasked[item]:
             field.asked(a, item, None)
         field.learn(a, [item], [score])
@@ -134,7 +135,7 @@ class DefaultPolicy(Policy):
         beliefs = [field.result() for field in self.fields]
         belief = beliefs[0] if len(beliefs) == 1 else _apart(beliefs)
         # The bank does not say what a model that it fits badly scores on items left. That widens
-        # single models, not pairs, as both models of a pair are often unlike the bank.
+        # single models (the diagonal), not pairs, of which both models are often unlike the bank.
         unlike = [
             member.misfit_variance * (member.n_left / self._bank.n_items) ** 2
             for member in self._members
@@ -149,12 +150,12 @@ class DefaultPolicy(Policy):
         return belief
 
     def _noise(self) -> Floats:
-        """Return the variance that the noise of the answers so far adds; as `_sampling`.
+        """Return the variance that the noise of the answers so far adds; (n_models, n_models).
 
-        An estimate has the scores of ``n`` of ``N`` items in place of their expected scores. If all
-        of the variance of scores is noise, this adds ``n s^2 / N^2``, with ``s^2`` the variance of
-        scores, or of two models' differences on the items that both have; before the first items,
-        that of the bank's residuals. Single answers do not tell how much is noise, so all counts. A
+        Off the diagonal it is that of differences, of which the model with more items counts. An
+        estimate has the scores of ``n`` of ``N`` items in place of their expected scores. If all
+        of the variance of scores is noise, this adds ``n s^2 / N^2``, with ``s^2`` as in
+        `_variance_of_answers`. Single answers do not tell how much is noise, so all counts. A
         bank of repeated answers knows the noise of each item (`fit.noise_within`). But new models
         may be less sure of their answers than the bank's, so at least `LEAST_NOISE` of the variance
         counts. (Residuals of the answers themselves are no guide: the response model has learned
@@ -173,14 +174,15 @@ class DefaultPolicy(Policy):
     def _variance_of_answers(self) -> Floats:
         """Return the variance of scores (diagonal) and of differences of two models' scores.
 
-        Of differences it is that on the items that both models have. The bank's residuals count
-        beside the scores as `BANKED` of them.
+        Of differences it is that on the items that both models have. The variance of the bank's
+        residuals counts beside the scores as `BANKED` of them.
         """
         residuals = block_diag(*(field.moments().item_covariance for field in self.fields))
         usual = spread(residuals)
         scores = np.array([member.posterior.score for member in self._members])
         has_score = np.array([m.posterior.has_score for m in self._members], dtype=np.float64)
-        # Sums over the items that both models have, of the row's scores and of their differences.
+        # Sums over the items that both models have: of 1, of the row's squared scores, of squared
+        # differences (`total`), of the row's scores, and of differences (`shift`).
         common, squares = has_score @ has_score.T, (scores * scores) @ has_score.T
         sums, total = scores @ has_score.T, squares + squares.T - 2.0 * scores @ scores.T
         shift, n = sums - sums.T, has_score.sum(axis=1)
@@ -189,7 +191,7 @@ class DefaultPolicy(Policy):
         usual.flat[diagonal], total.flat[diagonal] = residuals.diagonal(), squares.diagonal()
         shift.flat[diagonal] = sums.diagonal()
         squares_about_mean = np.maximum(total - shift**2 / np.maximum(common, 1.0), 0.0)
-        # Two models without common items have independent noise.
+        # With fewer than two common items, two models' answers count as independent.
         alone = squares_about_mean.diagonal() / np.maximum(n - 1.0, 1.0)
         independent = np.maximum(usual, alone[:, None] + alone)
         usual = np.where(common > 1.0, usual, independent)
@@ -207,31 +209,34 @@ class DefaultPolicy(Policy):
         scores = np.array([np.where(p.has_score, p.score, p.mu) for p in posteriors])
         # One item shows no variance; no scores have more than a quarter.
         one_item = 0.25 * np.eye(len(scores))
-        over = np.cov(scores).reshape(one_item.shape) if scores.shape[1] > 1 else one_item
+        over_items = np.cov(scores).reshape(one_item.shape) if scores.shape[1] > 1 else one_item
+        # Residuals come on top where scores are expected, not known: on this share of the items.
         unseen = np.sqrt([1.0 - p.has_score.mean() for p in posteriors])
         residuals = block_diag(*(field.moments().item_covariance for field in self.fields))
-        covariance = over + unseen[:, None] * unseen * residuals
+        covariance = over_items + unseen[:, None] * unseen * residuals
         out = spread(covariance)
         out.flat[:: len(scores) + 1] = covariance.diagonal()
         return np.asarray(out / self._bank.n_items)
 
     def ability_effects(self, belief: Belief) -> AbilityEffects:
         """Return how estimates depend on abilities; draws of a departure reduce the slopes."""
-        error, model = belief.variance.diagonal(), self.fields[0].model
+        of_estimates, model = belief.variance.diagonal(), self.fields[0].model
         rows = []
-        for field, variance in zip(self.fields, np.split(error, len(self.fields))):
+        for field, variance in zip(self.fields, np.split(of_estimates, len(self.fields))):
             moments = field.moments()
             slope, share = moments.slope_and_share(model.departures, variance, self._bank.n_items)
             rows.append([moments.ability, moments.ability_variance, slope, share])
         ability, variance, slope, share = np.concatenate(rows, axis=1)
-        return AbilityEffects(ability, variance, model.items.prior_sd**2, slope, error, share)
+        return AbilityEffects(
+            ability, variance, model.items.prior_sd**2, slope, of_estimates, share
+        )
 
     def refusals(self, model: int) -> Refusals:
         field, a = self._at(model)
         moments, departures, member = field.moments(), field.model.departures, field.members[a]
         refusals = member.posterior.refusals(departures.noise, departures.floor * member.level)
         # Draws measure departures, those by refusals, too: of the effect they leave the share
-        # noise / (prior + noise).
+        # noise / (prior + noise), noise being the variance of the draws' mean residual.
         noise = moments.mean_covariance[a, a]
         return refusals._replace(effect=refusals.effect * noise / (moments.prior[a, a] + noise))
 
@@ -243,8 +248,8 @@ class DefaultPolicy(Policy):
         member, departures = field.members[a], field.model.departures
         posterior = member.posterior
         moments, drawn = field.moments(), member.sample()
-        # The response model understates the variance of an ability by the same factors as that of
-        # an estimate.
+        # The response model understates the variance of an ability by the factors by which it
+        # understates that of an estimate (`c` and `l` of `departures`, and `inflation`).
         ability_variance = (
             departures.inflation
             * departures.single[0]
@@ -264,7 +269,7 @@ class DefaultPolicy(Policy):
         )
 
     def _findings(self, field: Field, a: int, chance: float) -> list[str]:
-        """Return where the bank says little about a model.
+        """Return sentences on where the bank says little about a model (`Description.findings`).
 
         `chance` is that of a departure as large as the one that the draws show.
         """
