@@ -1973,8 +1973,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an item given back is not asked again",
         "lm_eval_ccat/methods/default/member",
-        "        self.passed = 0\n        self._steps.pop",
-        "        self._steps.pop",
+        "        self.passed = 0\n        self._past_draws.pop",
+        "        self._past_draws.pop",
         (
             "tests/methods/default/test_default_test.py::test_an_item_that_is_given_back_is_the_next_of_the_common_sequence",
         ),

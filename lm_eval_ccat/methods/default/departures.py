@@ -1,21 +1,23 @@
 """How far new models depart from a bank's response model: prior, and posterior given draws.
 
 A response model describes the noise of scores, but no model follows it exactly. With ``U`` the
-items that a model has not been asked, ``u = |U| / N`` and ``t`` the response model's estimate, the
-score of the whole benchmark is ``t + u beta``, with ``beta`` the model's mean departure over ``U``.
-The departures of all models of a ranking have a joint Student prior, ``beta ~ t(0, M)``. Its
-variances are fitted on models left out of the calibration, those of differences on pairs of them:
+items without a score of a model, ``u = |U| / N`` and ``t`` the response model's estimate, the
+score of the whole benchmark is ``t + u beta``, with ``beta`` the model's *departure*, its mean
+residual (score less expected score) over ``U``. The departures of all models of a ranking have a
+joint Student prior, ``beta ~ t(0, M)``. Its variances are fitted on models left out of the
+calibration, those of differences on pairs of them:
 
     V_a  = c v_a + m + g (t_a - centre)^2,        V_ab = c' (v_a + v_b) + m' + g' (t_a - t_b)^2,
     M_aa = l_a (V_a + c (f_a - 1) v_a),        M_ab = min(l_a, l_b) (V_a + V_b - V_ab) / 2;
 
-``v`` is the variance of the mean over ``U`` after the chosen items if the response model is true.
-It is larger for a model that may be better or weaker than all of the bank, where the curves are
-extrapolated. ``l`` grows with the distance, and ``f`` with how much more than usual a model's own
-answers are off (`Member.misfit`). What these add to one model is independent of all others: two
-models that refuse a tenth of the items refuse different ones. Models close to one another depart
-alike, which is ``g'``.
-Draws measure ``beta``: their weighted mean residual is ``N(beta, T)``, so that
+``v`` is the variance of the mean expected score over ``U`` that the chosen items leave if the
+response model is true (`Member.open_variance`). It is larger for a model that may be better or
+weaker than all of the bank, where the curves are extrapolated. ``l`` grows with the distance
+(`Member.level`), and ``f`` with how much more than usual a model's own answers are off
+(`Member.misfit`). What these add to one model is independent of all others: two models that refuse
+a tenth of the items refuse different ones. ``c``, ``m``, ``g`` and, of pairs, ``c'``, ``m'``,
+``g'`` are the bank's; models close to one another depart alike, which is ``g'``.
+Draws measure ``beta``: their weighted mean residual ``rbar`` is ``N(beta, T)``, so that
 
     E beta = M (M + T)^-1 rbar,       Var beta = M - M (M + T)^-1 M,
 
@@ -42,12 +44,14 @@ FIRST = 10
 #: draws are meant to find, are rare then.
 SHARE_OF_MANY = 0.2
 PRIOR_DF = 4.0  # a variance fitted to left-out models counts its usual value as so many more
-TAIL_DF = 5.0  # of the distribution of departures
+TAIL_DF = 5.0  # of Student's distribution of departures
+#: Scales of ``M`` over which a Student variable is a mixture of normal ones, and the log of their
+#: prior weights: the scale is an inverse gamma variable of mean 1.
 SCALES = 4.0 ** np.arange(-1.0, 5.0)
 _SCALE_COLUMN = SCALES[:, None]
 _SCALE_PRIOR = -0.5 * TAIL_DF * np.log(SCALES) - (0.5 * TAIL_DF - 1.0) / SCALES
-#: Outside the bank's range: growth of variances per standard deviation, and addition to ``v`` for a
-#: model that is certainly there.
+#: Outside the bank's range: growth of ``l`` per standard deviation of the bank's abilities, and
+#: addition to ``v`` for a model that is certainly there.
 PER_DISTANCE, OUTSIDE = 1.0, 0.003
 _LEAST = 1e-12
 UNKNOWN = 1e6  # variance of a mean residual without draws
@@ -58,12 +62,12 @@ LEAST_SCALE = 1.4  # ``c`` with many models, of which replays show 0.6 to 1.1
 
 @dataclass(frozen=True)
 class Departures:
-    """Prior of departures.
+    """Prior of departures, as a bank holds it.
 
     Attributes
     ----------
     single, pair : ndarray of shape (3,)
-        ``c, m, g`` of one model and of a difference.
+        ``c, m, g`` of one model, and ``c', m', g'`` of a difference.
     centre : float
         Mean score of the calibration models.
     noise, floor : float
@@ -100,6 +104,7 @@ class Departures:
         single = c * v + m + g * (t - self.centre) ** 2 + _LEAST
         pair = c2 * (v[:, None] + v) + m2 + g2 * (t[:, None] - t) ** 2
         M = single[:, None] + single
+        # No covariance is below 0.
         M = 0.5 * (M - clipped(pair, _LEAST, M)) * np.minimum(level[:, None], level)
         single += c * (misfit - 1.0) * v
         set_diagonal(M, single * level)
@@ -162,8 +167,8 @@ class DefaultModel:
     centre : float
         Ability at the items' origin, in logits.
     share : float, optional
-        Share of draws among the items after the first ones; 1 if all items are drawn. Default: at
-        least half, and more where a draw tells more.
+        Share of draws among the items after the first `FIRST`; with 1 these are drawn, too.
+        Default: at least half, and more where a draw tells more.
     kept_items : ndarray of bool, shape (n_items,), optional
         Items that may be asked (default: all); draws among them represent the others.
     within : ndarray of shape (n_items,), optional
@@ -184,7 +189,7 @@ class DefaultModel:
 
 
 def positive_definite(M: Floats, largest: float) -> Floats:
-    """Raise the eigenvalues of `M` to at least a share of its `largest` variance."""
+    """Return `M` with eigenvalues raised to at least a share of its `largest` variance."""
     smallest = _LEAST_EIGENVALUE * largest
     # Nearly always none is below; a Cholesky decomposition is the quick way to know.
     lower = M.copy()
@@ -210,11 +215,13 @@ def posterior(M: Floats, T: Floats, rbar: Floats) -> tuple[Floats, Floats]:
     rbar : ndarray of shape (n_models,)
         Mean residual of each model's draws.
     """
+    # Covariances of all departures with those of models that have draws, and of the latter.
     with_drawn, prior, residual = M, M, rbar
     # Only models with draws measure departures. The others learn from them as far as they are
     # alike, by the columns of ``M``.
     if max(T.diagonal().tolist()) >= UNKNOWN:
         drawn = np.flatnonzero(T.diagonal() < UNKNOWN)
+        # Without draws, the prior averaged over the scales is all that is known.
         if not len(drawn):
             weights = np.exp(_SCALE_PRIOR - _SCALE_PRIOR.max())
             return np.zeros(len(M)), M * (weights.dot(SCALES) / weights.sum())
@@ -276,9 +283,9 @@ class SquaredDepartures(NamedTuple):
     key : ndarray
         Number of the model or pair.
     square : ndarray
-        The squared departure, less what noise adds to it.
+        The squared departure (of a pair, difference of departures), less what noise adds to it.
     variance : ndarray
-        ``v``, of a pair the sum of both.
+        ``v``, misfit included; of a pair the sum of both.
     square_distance : ndarray
         Of a model's score from the mean of the bank's models, or of two models' scores.
     level : ndarray
@@ -301,7 +308,9 @@ def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> 
     """Fit ``c, m, g`` of ``E square = level (c v + m + g square_distance)`` by quasi-likelihood.
 
     The records of one model (or pair) count as one, and all together as `n_models`. Two
-    pseudo-records express the usual values: ``c`` about 2, and a scale wrong by a tenth.
+    pseudo-records express the usual values: `USUAL_SCALE` for ``c``, and 0.01 for ``g``, which is
+    a scale of scores wrong by a tenth. Fewer models make all squares count for more, by the factor
+    ``1 + 2 / n_models``.
 
     With `many` calibration models, ``m`` and ``g`` are 0, because departures then shrink as more
     items are seen. ``c`` is at least `LEAST_SCALE`, because it depends on a few odd models, which a
@@ -311,16 +320,25 @@ def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> 
     ----------
     records : SquaredDepartures
     n_models : int
+        Different models behind the records, pairs or not.
     many : bool
+        Whether there are at least `items.MANY` calibration models.
+
+    Returns
+    -------
+    ndarray of shape (3,)
     """
     square, v, level = records.square, records.variance, records.level
     _, case, count = np.unique(records.key, return_inverse=True, return_counts=True)
     weight, widened = n_models / len(count) / count[case], 1.0 + 2.0 / n_models
+    # A ratio of squares to variances is all there is to fit: its weighted mean, with the usual
+    # value counted twice.
     if many:
         ratio = widened * square / np.maximum(level * v, _LEAST)
         c = float(weight @ ratio + 2.0 * USUAL_SCALE) / float(weight.sum() + 2.0)
         return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
     columns = np.column_stack([v, np.ones_like(v), records.square_distance])
+    # The last two rows are the pseudo-records, of average size.
     columns = np.vstack([columns, np.diag(columns.mean(0))[[0, 2]]])
     usual = [USUAL_SCALE * columns[-2, 0], 0.01 * columns[-1, 2]]
     square = np.append(np.maximum(square, 0.0) * widened / level, usual)
@@ -329,17 +347,27 @@ def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> 
 
 
 def fit_noise(expected: Floats, observed: Floats) -> tuple[float, float]:
-    """Fit ``a, b`` of ``observed = a expected + b`` by quasi-likelihood; shapes (n_records,)."""
-    columns, start = np.column_stack([expected, np.ones(len(expected))]), float(expected.mean())
+    """Fit ``a, b`` of ``observed = a expected + b``; return `Departures.noise` and `floor`.
+
+    Parameters
+    ----------
+    expected, observed : ndarray of shape (n_records,)
+        Variances of residuals, by the response model and as replays show them.
+    """
+    columns, mean = np.column_stack([expected, np.ones(len(expected))]), float(expected.mean())
     observed = np.maximum(observed, _LEAST)
     a, b = _quasi_fit(
-        columns, observed, np.ones(len(columns)), np.array([0.9, 0.1 * max(start, 1e-9)])
+        columns, observed, np.ones(len(columns)), np.array([0.9, 0.1 * max(mean, 1e-9)])
     )
     return max(float(a), 1e-3), float(b)
 
 
 def _quasi_fit(X: Floats, square: Floats, weight: Floats, theta: Floats) -> Floats:
-    """Return the coefficients, at least 0, of ``V = E square = X theta`` for squared errors."""
+    """Return the coefficients, at least 0, of ``V = E square = X theta`` for squared errors.
+
+    They maximise the gamma quasi-likelihood ``-sum of weight (log V + square / V)``, by steps that
+    multiply each coefficient by the root of a ratio, from `theta` on.
+    """
     for _ in range(200):
         V = np.maximum(X @ theta, _LEAST)
         theta = theta * np.sqrt((weight * square / V**2) @ X / np.maximum((weight / V) @ X, 1e-300))

@@ -3,7 +3,7 @@
 The estimate of a model is that of the response model plus the mean departure over the items that
 it was not asked. The departure has the bank's prior, and the draws of the shared sequence measure
 it: `departures` has the formula, `member` the sums of one model. The field also decides whether the
-next item of the sequence is chosen or drawn.
+next item of the sequence is chosen or drawn. Models are positions, here often ``a`` and ``b``.
 
 Variances and covariances of mean residuals are sums, over the draws, of products of the values of
 two models. A score of one model changes one row and column of each sum. The sums equal, to the last
@@ -44,12 +44,12 @@ SHARE = 0.5
 #: tables: errors of models better than the bank fall by a fifth to a third, others stay.
 EVEN = 0.5
 #: Mean distance of the models from the middle of the bank's range, 1 at its edge, from which on the
-#: share of draws rises above `SHARE`, to all items at the edge.
+#: share of draws rises, to all items at the edge.
 EDGE = 0.8
 #: Factor on the variance of a single model by draws alone: in replays of four of five banks,
 #: squared errors were .9 to 1.1 of the stated variances.
 EXCESS_ALONE = 1.1
-_LEAST_WEIGHT = 0.05  # of a pair whose order is clear
+_LEAST_WEIGHT = 0.05  # of a pair whose order is clear; one in doubt has up to 1 more
 #: Row of another model that each row of `Joint` is multiplied by: ``y^3`` by ``y`` and the reverse.
 _PARTNER = np.array([0, 1, 2, 3, 5, 4])
 _SCORES = len(_PARTNER)  # the row of `Joint` of weighted scores
@@ -144,7 +144,7 @@ class ItemSequence:
     def weight(self, size: Floats) -> float:
         """Return the weight of a draw made now: one over the variance of its estimate.
 
-        With the sizes ``s`` of the ``n`` items left, over their mean, it is
+        With the sizes ``s`` (see `draw`) of the ``n`` items left, over their mean, it is
         ``1 / (n^2 - sum s^2)``. How large sizes are does not count: they shrink as the bank gets to
         know the models, but all draws measure residuals of these same models.
         """
@@ -154,7 +154,7 @@ class ItemSequence:
         return 1.0 / max(n * n - squares, 1e-12 * squares)
 
     def append(self, item: int, probability: float | None, weight: float) -> None:
-        """Append an item."""
+        """Append an item; for the arguments see `SequenceDraw`."""
         self.items.append(item)
         self.draws[item] = SequenceDraw(probability, weight)
         self.left[item] = False
@@ -172,8 +172,8 @@ class ModelValues:
     n_draws : ndarray of shape (n_models,)
         Draws with a score.
     ability, ability_variance, slope : ndarray of shape (n_models,)
-        Posterior of the ability, and change of the estimate per unit of ability, without
-        departures.
+        Posterior mean (less the bank's centre, in logits) and variance of the ability, and change
+        of the estimate per unit of ability, without departures.
     residual_sd : ndarray of shape (n_models,)
         Standard deviation of a residual on an item not asked, by the bank.
     score_variance : ndarray of shape (n_models,)
@@ -222,25 +222,24 @@ class Moments(ModelValues):
     def slope_and_share(
         self, departures: Departures, variance: Floats, n_items: int
     ) -> tuple[Floats, Floats]:
-        """Return how each estimate depends on the ability.
+        """Return how each estimate depends on the ability (`AbilityEffects.slope` and `share`).
 
         Parameters
         ----------
         departures : Departures
         variance : ndarray of shape (n_models,)
-            Of the estimates.
+            Of the estimates, as `_combined` computes it from the variance of a departure.
         n_items : int
 
         Returns
         -------
         slope, share : ndarray of shape (n_models,)
-            Change of the estimate per unit of ability, and the part of its variance that the
-            ability explains, 0 to 1.
         """
         share_left, before = self.n_left / n_items, self.prior.diagonal()
         factor = np.maximum(departures.inflation * share_left * share_left, 1e-300)
         noise = self.item_covariance.diagonal() / np.maximum(self.n_left, 1.0)
-        # The variance that draws leave of each departure, and the share that the ability explains.
+        # The variance that draws leave of each departure, and the share of it that the ability
+        # explains: of the prior's terms ``l (c f v + m + g ..)`` the first.
         after = clipped(variance / factor - noise, 0.0, before)
         by_ability = departures.single[0] * self.open_variance * self.misfit * self.level
         explained = np.minimum(by_ability / before, 1.0)
@@ -270,7 +269,8 @@ class Moments(ModelValues):
         """Return the belief that takes nothing from the bank's prior of departures.
 
         Pairs are judged as without a bank, by what the two models differ by on the draws. A single
-        model's variance counts the bank's covariance of residuals as `NU0` draws.
+        model's variance counts the bank's covariance of residuals as `NU0` draws. Either is that of
+        residuals on the items left, plus that of the draws' mean residual, which stands for them.
         """
         share_left, n_left = self.n_left / n_items, np.maximum(self.n_left, 1.0)
         n_left = np.maximum(n_left[:, None], n_left)
@@ -283,7 +283,11 @@ class Moments(ModelValues):
         return self._belief(self.estimate + share_left * self.mean_residual, variance, df, n_items)
 
     def _combined(self, departures: Departures, n_items: float) -> Belief:
-        """Return the belief that combines the bank's prior of departures with the draws."""
+        """Return the belief that combines the bank's prior of departures with the draws.
+
+        With ``u`` and ``beta`` as in `departures`, the covariance of two models' estimates is
+        ``u_a u_b`` times that of their ``beta`` plus that of residuals on the items left.
+        """
         share_left = self.n_left / n_items
         if any(self.n_draws.tolist()):
             departure, posterior_covariance = posterior(
@@ -315,6 +319,7 @@ class Moments(ModelValues):
         return variance
 
     def _belief(self, estimate: Floats, variance: Floats, df: Floats, n_items: float) -> Belief:
+        # Models without an item left have no error. `variance` is overwritten.
         in_full = self.n_left[:, None] + self.n_left == 0.0
         variance[in_full] = 0.0
         n = n_items - self.n_left
@@ -328,10 +333,10 @@ def _mean(of_models: Floats) -> float:
 
 
 def _usual_variance(belief: Belief) -> float:
-    """Return the mean variance of all differences, of a single model that of its estimate.
+    """Return the mean variance of all differences; with a single model, that of its estimate.
 
-    They are variances of Student's distribution, ``df / (df - 2)`` times the belief's, which few
-    draws widen. The mean is infinite if any has two degrees of freedom or fewer.
+    It is the mean of Student's variances, ``df / (df - 2)`` times the belief's, which few draws
+    make large; infinite if any difference has two degrees of freedom or fewer.
     """
     differ = ~np.eye(len(belief.df), dtype=bool) if len(belief.df) > 1 else np.True_
     variance, df = belief.variance[differ], belief.df[differ]
@@ -343,8 +348,9 @@ def _usual_variance(belief: Belief) -> float:
 class Products(NamedTuple):
     """Sums over draws of products of two models' values; each of shape (n_models, n_models).
 
-    Each draw of a model has the weight ``c`` in its mean residual, the residual ``e`` from that
-    mean, and the standard deviation ``s`` that the bank expects; ``y`` is ``c e``.
+    Each draw of a model has the weight ``c`` in its mean residual (all sum to 1), the residual
+    ``e`` from that mean, and the standard deviation ``s`` that the bank expects; ``y`` is ``c e``.
+    A draw that a model did not have counts as 0.
 
     Attributes
     ----------
@@ -404,7 +410,7 @@ class Joint:
             self._rows = np.pad(self._rows, ((0, 0), (0, 0), (0, _BLOCK)))
 
     def put(self, a: int, member: Member, departures: Departures) -> None:
-        """Store what the scores of model `a` say now; `add_draw` was told of all its draws."""
+        """Store what the scores of model `a` say now; `add_draw` must know all of its draws."""
         member.refresh(departures)
         posterior, floor = member.posterior, departures.floor * member.level
         residual_variance = departures.noise * member.unseen_noise + floor
@@ -428,7 +434,7 @@ class Joint:
     def _put_draws(self, a: int, member: Member, expected_variance: Floats) -> None:
         """Store the draws of model `a` in its rows; the letters are those of `Products`."""
         c, e, s = member.draw_weights, member.draw_residuals, np.sqrt(expected_variance)
-        rows = np.empty((len(self._rows), len(c)))
+        rows = np.empty((len(self._rows), len(c)))  # as `_rows`
         y, square = np.multiply(c, e, out=rows[0]), rows[3]
         np.multiply(c, s, out=rows[1])
         np.multiply(np.sqrt(c), e, out=rows[2])
@@ -450,15 +456,20 @@ class Joint:
     def df_of_draws(self, q: Floats) -> Floats:
         """Return the degrees of freedom of the variances of differences of mean residuals.
 
-        With ``y`` the differences of ``c e`` on ``q`` draws, those of a mean of squares, by
-        Satterthwaite, at most ``q - 1``:
+        With ``y`` the differences of ``c e`` on ``q`` draws (on the diagonal ``c e`` itself), they
+        are those of a mean of squares, by Satterthwaite, at most ``q - 1``:
 
             ``2 (sum y^2)^2 / (sum y^4 - (sum y^2)^2 / q)``
 
-        Nine if two 0/1 models differ on four of fifty draws. On the diagonal, ``y`` is ``c e``. The
-        powers of a difference are sums of `Products`:
+        Nine if two 0/1 models differ on four of fifty draws. The powers of a difference are sums of
+        `Products`:
 
             ``(y_a - y_b)^4 = y_a^4 + y_b^4 + 6 y_a^2 y_b^2 - 4 (y_a^3 y_b + y_a y_b^3)``
+
+        Parameters
+        ----------
+        q : ndarray of shape (n_models,)
+            Draws of each model; of two models the smaller number counts.
         """
         covariance, fourth, cross = self.sums.mean_residual, self.sums.squares, self.sums.cubes
         alone, even = covariance.diagonal(), fourth.diagonal()
@@ -573,7 +584,7 @@ class Field:
         self._joint = Joint(model.items.n_items)
         # Models whose last scores `_joint` does not have yet, in the order of these scores.
         self._changed: dict[int, None] = {}
-        self._per_draw = 1.0  # variance of a draw's estimate beside that of a simple random one
+        self._per_draw = 1.0  # variance of a draw's estimate over that of a simple random one's
         for _ in range(n_models):
             self.add_model()
         self._forget()
@@ -594,7 +605,7 @@ class Field:
         # A draw that another model had before keeps the weight that it had then.
         if probability is not None:
             weight = sequence.weight(self.draw_sizes()) if new else sequence.draws[item].weight
-        # A model that lags was asked this item out of turn: the sequence stays as it is.
+        # Unless the model lags: then it was asked this item out of turn, and the sequence stays.
         if new and self._next_shared(member) is None:
             sequence.append(item, probability, weight)
         if probability is not None:
@@ -615,6 +626,7 @@ class Field:
         self._forget()
 
     def _forget(self) -> None:
+        """Forget what `moments`, `result` and `draw_sizes` cache."""
         self._moments: Moments | None = None
         self._result: Belief | None = None
         self._size: Floats | None = None
@@ -715,7 +727,8 @@ class Field:
         the edge of that range or beyond.
         """
         n_after_first, nearness = len(self.sequence) + 1 - self.model.first, 0.0
-        # The bank tells little of models at its edge. Few scores do not show where a model stands.
+        # The bank tells little of models at its edge. Before a few scores of every model nobody
+        # knows where they stand, and `nearness` (0 inside, 1 at the edge) stays 0.
         if min(member.n_told for member in self.members) >= FIRST // 2:
             for a in self._changed:
                 self.members[a].refresh(self.model.departures)
@@ -736,13 +749,15 @@ class Field:
 
         The variance is the mean over estimates plus half the mean over differences, which count by
         how much their sign is in doubt. Of a covariance ``M`` of departures, ``n`` draws leave
-        ``M - M (M + S / n)^-1 M``, ``S`` being the covariance of one draw's estimates. A draw adds
-        to ``n``; the candidate, an item to choose, lowers ``M``.
+        ``M - M (M + S / n)^-1 M``, ``S`` being the covariance of one draw's estimates; what the
+        items left scatter by comes on top. A draw adds to ``n``; the candidate, an item to choose,
+        lowers ``M``.
         """
         moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.draw_sizes()
         noise = moments.item_covariance
         per_draw, noise_of_rest = noise * self._per_draw, noise / max(_mean(moments.n_left), 1.0)
         gap = moments.estimate[:, None] - moments.estimate
+        # Near 1 for a pair whose gap is within its standard error.
         weights = np.exp(-0.5 * gap**2 / spread(moments.prior + noise / len(size))) + _LEAST_WEIGHT
         set_diagonal(weights, 0.0)
         total = max(float(weights.sum()), _LEAST_WEIGHT)

@@ -1,8 +1,8 @@
 """One model of a ranking: its scores, and what its draws show about its departure.
 
-With ``r = y - mu`` at the items seen, ``w`` and ``p`` weight and probability of each draw and
-``W_j`` the sum of the weights of the draws up to item ``j``, the mean departure over the items not
-asked is estimated by
+Items *seen* are those with a score. With ``r = y - mu`` there, ``w`` and ``p`` weight (all sum to
+1) and probability of each draw and ``W_j`` the sum of the weights of the draws up to item ``j``,
+the departure, which is the mean residual over the items not seen, is estimated by
 
     rbar = ( sum over draws of w r / p  -  sum over items j seen of W_j r_j ) / norm,
 
@@ -18,11 +18,12 @@ its variance are
     Var t = ( g' S g  +  sum over U of kappa_i w_i ) / N^2,      g = sum over U of w_i l_i,
 
 where ``S`` is the posterior covariance of ability and factors, ``l_i`` the gradient of item i's
-linear predictor, ``w = mu (1 - mu)`` and ``kappa_i = k_i (s(x) + w_i v_i(x))`` its noise: the
-item's own, plus the uncertainty of its calibrated curve at this ability (``k_i v_i``). A score of
-item i is expected to lower the sum of squares by ``c_i^2 / p_i``, with
-``c_i = w_i l_i' S g + kappa_i w_i`` the covariance of its score with the unseen sum and
-``p_i = kappa_i w_i + w_i^2 l_i' S l_i`` its variance.
+linear predictor in these, ``w = mu (1 - mu)`` (here no weight of a draw) and
+``kappa_i = k_i (s(x) + w_i v_i(x))`` its noise: the item's own, plus the uncertainty of its
+calibrated curve at this ability (``k_i v_i``); `fractional` has ``k`` and ``s``. A score of item i
+is expected to lower ``N^2 Var t`` by ``c_i^2 / p_i``, with ``c_i = w_i l_i' S g + kappa_i w_i`` the
+covariance of its score with the unseen sum and ``p_i = kappa_i w_i + w_i^2 l_i' S l_i`` its
+variance.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from .fractional import FractionalItems
 
 #: Draws that the residual covariance found by calibration counts as.
 NU0 = 6.0
-#: Residuals are divided by 1 - leverage, as if the fit had not seen them; the largest leverage.
+#: Residuals are divided by 1 - leverage, as if the fit had not seen them: leverage is how much a
+#: score moves its own expectation. The largest one that counts.
 _MOST_LEVERAGE = 0.8
 #: Answers as the bank expects them that a model's own squared residuals are weighed against.
 USUAL_ANSWERS = 6.0
@@ -83,8 +85,8 @@ class ItemStates(NamedTuple):
         return np.asarray((self.slopes * weights).dot(self.slopes.T))
 
 
-class Step(NamedTuple):
-    """A draw, and what was known at that time.
+class PastDraw(NamedTuple):
+    """A draw, and what was known at that time; see `mean_by_draw`.
 
     Attributes
     ----------
@@ -150,14 +152,15 @@ class Member:
         self.unasked = np.ones(model.items.n_items, dtype=bool)
         self.passed = 0
         self._log: list[tuple[int, int]] = []  # items asked (1) and given back (-1)
-        self._steps: dict[int, Step] = {}
-        # Of each item drawn for the model: its weight ``w``, and ``1 / p``.
+        self._past_draws: dict[int, PastDraw] = {}
+        # Of each item: weight ``w`` of its draw, and ``1 / p``; 0 if it was not drawn.
         self._draws = np.zeros((2, model.items.n_items))
         # Asked and without a score so far; a dict keeps the order.
         self._waiting: dict[int, None] = {}
+        # What `refresh` last knew.
         self._n_known = -1
         self._departures: Departures | None = None
-        # Of the items with a score, in the order of the answers: their positions in the log.
+        # `_places`: positions in the log of the items with a score, in the order of the answers.
         self.drawn = self._places = np.empty(0, dtype=np.intp)
         self._position_variance = self.mean_residual = self.score_variance = 0.0
         self.misfit, self.misfit_variance = 1.0, 0.0
@@ -178,7 +181,7 @@ class Member:
             # A draw among the items that the bank has kept represents all items left: its chance is
             # that of the kept item among the kept ones, times the share of these.
             part = 1.0 if kept_items is None else float((left & kept_items).sum() / left.sum())
-            self._steps[item] = Step(
+            self._past_draws[item] = PastDraw(
                 len(self._log), float(mu @ left), float(mu[item]), part * probability
             )
             self._draws[:, item] = weight, 1.0 / probability
@@ -188,12 +191,13 @@ class Member:
         self._waiting[item] = None
 
     def give_back(self, item: int) -> None:
-        """Record that the item was given back."""
+        """Record that the item was given back, and may be asked again."""
         del self.asked[item]
         self._log.append((item, -1))
         self.unasked[item] = True
+        # The item may stand anywhere in the sequence.
         self.passed = 0
-        self._steps.pop(item, None)
+        self._past_draws.pop(item, None)
         self._draws[:, item] = 0.0
         self.stop_waiting(item)
 
@@ -290,24 +294,26 @@ class Member:
         residual = residual[drawn_places]
         self.draw_residuals = residual - float(self.draw_weights.dot(residual))
 
-    def sample(self) -> Drawn | None:
-        """Estimate the full-benchmark mean in a way that does not depend on the bank's quality.
+    def mean_by_draws(self) -> Drawn | None:
+        """Estimate the full-benchmark mean, unbiased however wrong the bank is; None without draws.
 
         Each draw gives an estimate (`mean_by_draw`) which expects of the other items what the model
-        was expected to score on them before the draw. None without draws.
+        was expected to score on them before the draw.
         """
         p = self.posterior
-        # An item that failed counts at its expected score; one in flight is not known yet.
+        # An item that failed counts at its expected score. One in flight is not known yet: NaN, as
+        # are the estimates of draws after it.
         score = p.mu.copy()
         score[p.answered], score[[*self._waiting]] = p.score[p.answered], np.nan
+        # Sum of the scores of all items that were asked before each entry of the log.
         sums = np.cumsum([0.0, *(sign * score[item] for item, sign in self._log)])
         return Drawn.of(
             [
                 mean_by_draw(
-                    sums[step.n_logged], step.expected_of_others, score[item], step.expected,
-                    step.probability, p.n_items,
+                    sums[draw.n_logged], draw.expected_of_others, score[item], draw.expected,
+                    draw.probability, p.n_items,
                 )
-                for item, step in self._steps.items()
+                for item, draw in self._past_draws.items()
                 if p.is_seen(item)
             ]
         )  # fmt: skip
@@ -343,6 +349,8 @@ class AfterScores(NamedTuple):
 class ScorePosterior:
     """Posterior of one model's ability and factors, given scores on some items.
 
+    Symbols are those of the module's docstring, and q the number of factors.
+
     Parameters
     ----------
     items : FractionalItems
@@ -357,10 +365,9 @@ class ScorePosterior:
         Mode: the ability, then residual factors.
     covariance : ndarray of shape (1 + q, 1 + q)
         Covariance of `z`.
-    mu, w : ndarray of shape (n_items,)
-        Expected scores and their slopes at the mode.
-    kappa : ndarray of shape (n_items,)
-        Noise of a score on each item.
+    mu, w, kappa : ndarray of shape (n_items,)
+        Expected scores at the mode, ``mu (1 - mu)``, and noise: a score has the variance
+        ``kappa w``.
     estimate, variance : float
         ``t`` and ``Var t``.
     unseen_noise : float
@@ -412,8 +419,7 @@ class ScorePosterior:
 
     def learn(self, items: Sequence[int], scores: Sequence[float]) -> None:
         """Take in scores, on [0, 1], of items not seen before."""
-        places = np.array(items, dtype=np.intp)
-        self.answered = np.concatenate([self.answered, places])
+        self.answered = np.concatenate([self.answered, np.array(items, dtype=np.intp)])
         self._total += sum(scores)
         for item, score in zip(items, scores):
             self._unseen[item], self.score[item] = 0.0, score
@@ -422,7 +428,7 @@ class ScorePosterior:
         self._predict()
 
     def gains(self, pending: Sequence[int] = ()) -> Floats:
-        """Return the expected decrease of the variance of ``N t`` for each item; (n_items,).
+        """Return by how much a score of each item is expected to lower ``N^2 Var t``; (n_items,).
 
         Parameters
         ----------
@@ -433,7 +439,7 @@ class ScorePosterior:
         if len(pending):
             covariance, g = self._after(pending)
         slopes, w, kappa = self._slopes, self.w, self.kappa
-        # ``c^2 / p`` of above, both divided by w.
+        # ``c^2 / p`` of the module's docstring: w (l' S g + kappa)^2 / (kappa + w l' S l).
         with_sum = covariance.dot(g).dot(slopes)
         with_sum += kappa
         along = covariance.dot(slopes)
@@ -467,8 +473,9 @@ class ScorePosterior:
     def refusals(self, noise: float, floor: float) -> Refusals:
         """Return what the answers say of refusals if no draw corrects the estimate.
 
-        With ``q`` the share of refused items, ``(1 - q) mu`` is expected. Ability and factors go
-        with ``q``: where zeros are refusals, the other answers are those of an abler model.
+        With ``q`` the share of refused items, ``(1 - q) mu`` is expected. Ability and factors grow
+        by `shift` per unit of ``q``: where zeros are refusals, the other answers are those of an
+        abler model. Score, information and effect are those left after this.
 
         Parameters
         ----------
@@ -520,7 +527,7 @@ class ScorePosterior:
         alternate between two abilities; each time a step turns back, later steps are halved.
         """
         items, prior, z = self.items, self._prior, self.z
-        share, last_step = 1.0, np.zeros(len(z))
+        share, last_step = 1.0, np.zeros(len(z))  # share of a step that is taken
         rows, noise = items.rows.take(self.answered, 1), items.noise.take(self.answered)
         # A copy of the answered items alone: here the steps write mu, w, kappa and the slope in the
         # ability (`FractionalItems.curves`). Where the last fit ended, these are known already.
@@ -545,9 +552,11 @@ class ScorePosterior:
         self.z, self.covariance = z, covariance
 
     def _predict(self) -> None:
+        """Bring to the new mode what is known of all items, and the estimate."""
         items = self.items
         items.curves(self.z.tolist(), items.rows, items.noise, out=self._states[1:5])
         left = self._unseen * self.w
+        # ``g``, and the sum over U of kappa w.
         self._gradient = self._slopes.dot(left)
         self._noise_left = float(self.kappa.dot(left))
         n = self.n_items
@@ -555,7 +564,7 @@ class ScorePosterior:
         self.unseen_noise = self._noise_left / max(n - len(self.answered), 1)
 
     def _after(self, pending: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return the covariance of `z`, and ``g``, once `pending` have scores, at today's mode."""
+        """Return the covariance of `z`, and ``g``, once `pending` have scores, at this mode."""
         states, identity = self.states(pending), self._identity
         precision = solved(self.covariance, identity) + states.precision(states.weights)
         gradient = self._gradient - states.slopes.dot(self._unseen.take(pending) * states.w)

@@ -247,7 +247,7 @@ class DefaultPolicy(Policy):
         field, a = self._at(model)
         member, departures = field.members[a], field.model.departures
         posterior = member.posterior
-        moments, drawn = field.moments(), member.sample()
+        moments, drawn = field.moments(), member.mean_by_draws()
         # The response model understates the variance of an ability by the factors by which it
         # understates that of an estimate (`c` and `l` of `departures`, and `inflation`).
         ability_variance = (
