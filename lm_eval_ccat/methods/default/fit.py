@@ -243,15 +243,15 @@ def _errors_left_out(judged: Judged, departures: Departures) -> dict[str, Any]:
     n = _QUOTED_ITEMS if (judged.n == _QUOTED_ITEMS).any() else int(judged.n.max())
     quoted = judged.n == n
     error = judged.error[quoted]
-    stated = judged.standard_error[quoted] * departures.inflation**0.5
-    half_width = stdtrit(judged.df[quoted], 0.975) * stated
+    standard_error = judged.standard_error[quoted] * departures.inflation**0.5
+    half_width = stdtrit(judged.df[quoted], 0.975) * standard_error
     return {
         "models_left_out": len(np.unique(judged.model)),
         "items": n,
         "rms_error": float(np.sqrt(np.mean(error**2))),
         "mean_error": float(error.mean()),
-        "rms_standard_error": float(np.sqrt(np.mean(stated**2))),
-        "z_rms": float(np.sqrt(np.mean((error / stated) ** 2))),
+        "rms_standard_error": float(np.sqrt(np.mean(standard_error**2))),
+        "z_rms": float(np.sqrt(np.mean((error / standard_error) ** 2))),
         "coverage_95": float(np.mean(np.abs(error) < half_width)),
     }
 

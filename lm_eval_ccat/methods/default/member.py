@@ -235,7 +235,7 @@ class Member:
         weights, noises = states.weights, states.kappa * states.w
         deviation = states.score - np.add.reduce(states.score) / max(self._n_known, 1)
         self.score_variance = float(deviation.dot(deviation)) / max(self._n_known - 1, 1)
-        residual = p.residuals(states, weights, _MOST_LEVERAGE)
+        residual = p.residuals(states, weights)
         self._judge_fit(residual, departures.noise * noises + departures.floor * self.level)
         # Draws measure the departure itself: the open variance is what the chosen items leave.
         self._leave_open(states.precision(weights * (draw_weights == 0.0)))
@@ -456,17 +456,17 @@ class ScorePosterior:
         """Return what is known of some items."""
         return ItemStates.of(self._states.take(items, 1))
 
-    def residuals(self, seen: ItemStates, weights: Floats, most_leverage: float) -> Floats:
+    def residuals(self, states: ItemStates, weights: Floats) -> Floats:
         """Return residuals of items seen, approximately as if the fit had not included them.
 
-        `weights` are those of the states.
+        `weights` are those of the states (`ItemStates.weights`).
         """
-        along = self.covariance.dot(seen.slopes)
-        along *= seen.slopes
+        along = self.covariance.dot(states.slopes)
+        along *= states.slopes
         leverage = np.add.reduce(along, 0)
         leverage *= weights
-        np.minimum(leverage, most_leverage, out=leverage)
-        residuals = seen.score - seen.mu
+        np.minimum(leverage, _MOST_LEVERAGE, out=leverage)
+        residuals = states.score - states.mu
         residuals /= np.subtract(1.0, leverage, out=leverage)
         return np.asarray(residuals)
 
@@ -532,15 +532,15 @@ class ScorePosterior:
         # A copy of the answered items alone: here the steps write mu, w, kappa and the slope in the
         # ability (`FractionalItems.curves`). Where the last fit ended, these are known already.
         states = self._states.take(self.answered, 1)
-        seen = ItemStates.of(states)
+        answered = ItemStates.of(states)
         for _ in range(_STEPS):
             prior[0, 0] = items.prior_precision_at(float(z[0]))
-            precision = seen.precision(seen.weights)
+            precision = answered.precision(answered.weights)
             precision += prior
             covariance = solved(precision, self._identity)
-            residuals = seen.score - seen.mu
-            residuals /= seen.kappa
-            step = covariance.dot(seen.slopes.dot(residuals) - prior.dot(z))
+            residuals = answered.score - answered.mu
+            residuals /= answered.kappa
+            step = covariance.dot(answered.slopes.dot(residuals) - prior.dot(z))
             longest = max(map(abs, step.tolist()))
             if step.dot(last_step) < -0.25 * last_step.dot(last_step):
                 share *= 0.5

@@ -117,9 +117,9 @@ class RepeatSums:
             np.take_along_axis(side, order[: min(len(first), len(second))], axis=0)
             for side, order in zip((first, second), in_a_row)
         )
-        both = np.isfinite(a) & np.isfinite(b)
-        count = both.sum(axis=0)
-        a, b = (np.where(both, side, 0.0) for side in (a, b))
+        answered = np.isfinite(a) & np.isfinite(b)
+        count = answered.sum(axis=0)
+        a, b = (np.where(answered, side, 0.0) for side in (a, b))
         means = [side.sum(axis=0) / count for side in (a, b)]
         # Differences of answers, and of item means.
         sums, d, apart = cls(1, len(count)), a - b, means[0] - means[1]
@@ -127,7 +127,9 @@ class RepeatSums:
         sums.inverse[:] = (1.0 / count).sum()
         sums.total[:], sums.square[:] = apart.sum(), (apart**2).sum()
         sums.single_square[:], sums.single_fourth[:] = (d**2).sum(), (d**4).sum()
-        sums.within[:] = sum(((side - mean)[both] ** 2).sum() for side, mean in zip((a, b), means))
+        sums.within[:] = sum(
+            ((side - mean)[answered] ** 2).sum() for side, mean in zip((a, b), means)
+        )
         sums.between_at_first[:] = d[0].var(ddof=1) if len(count) > 1 else 0.0
         return sums
 
