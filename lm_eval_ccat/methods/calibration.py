@@ -180,9 +180,9 @@ def _doubts_of_models(table: ScoreTable) -> Iterator[str]:
         )
     if pairs := twins(table):
         listing = ", ".join(f"{model} and {copy}" for model, copy in pairs[:3])
-        ending = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
+        end = f" and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
         yield (
-            f"equal scores on every item: {listing}{ending}; if they are one model, it counts twice "
+            f"equal scores on every item: {listing}{end}; if they are one model, it counts twice "
             "(--drop_copies)"
         )
 
