@@ -134,14 +134,17 @@ class Journal:
         return record_of(values, self.item, str(self), position)
 
     def _line_at(self, position: int) -> bytes:
+        """Return the line of a record, by the record's `position`."""
         return self.lines[position]
 
     def _read(self, line: bytes, position: int) -> Record:
+        """Return the record of the next line, once its number and its seal were checked."""
         name = f"{self}, line {self.count + 1}"
         remedy = "`lm-eval-ccat verify RUN` shows which part is sound; --repair keeps that part"
         try:
             values: dict[str, Any] = json.loads(line)
             sequence = values.pop("seq")
+            values.pop("sha256", None)  # which `_trouble` finds missing
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise RunError(f"{name} is damaged and not merely torn by a crash; {remedy}") from error
         version = values.get("version") if values.get("op") == Header.kind else None
@@ -150,7 +153,7 @@ class Journal:
                 f"{self}: a journal of format version {version}; this package reads version "
                 f"{VERSION}: update lm-eval-ccat"
             )
-        trouble = self._trouble(line, values)
+        trouble = self._trouble(line)
         if sequence != self.count:
             trouble = f"carries the number {sequence}: lines are missing or repeated"
         if trouble:
@@ -161,17 +164,17 @@ class Journal:
         self._note_identity(record)
         return record
 
-    def _trouble(self, line: bytes, values: dict[str, Any]) -> str:
+    def _trouble(self, line: bytes) -> str:
         """Return what is wrong with a line's seal; "" if nothing is."""
         if (seal := _SEAL.search(line)) is None:
             return "has no seal: it was edited by hand"
-        del values["sha256"]
         hashed = self._hash.copy()
         hashed.update(line[: seal.start()])
         fits = hashed.hexdigest().encode() == seal[1]
         return "" if fits else "does not fit its seal: it was changed, or one before it"
 
     def _note_identity(self, record: Record) -> None:
+        """Take over what a header says of the run, or a change of it."""
         match record:
             case Header():
                 several = "outcomes" in record.report
@@ -206,6 +209,7 @@ class Journal:
             raise
 
     def _append(self, records: Iterable[Record]) -> list[int]:
+        """Number, seal and write records; a seal covers all bytes of the file before it."""
         hashed, lines = self._hash.copy(), list[bytes]()
         for number, record in enumerate(records, start=self.count):
             self._note_identity(record)
@@ -222,6 +226,7 @@ class Journal:
         return positions
 
     def _write(self, lines: list[bytes]) -> list[int]:
+        """Write lines behind what was read, and return the positions of their records."""
         self.lines[self.count :] = lines
         return list(range(self.count, len(self.lines)))
 
@@ -354,6 +359,7 @@ class JournalFile(Journal):
         self._synced = self.size
 
     def _open(self) -> BinaryIO:
+        """Return the file, opened for writing at the first call."""
         if self._file is None:
             new = not self.path.exists()
             # Model answers may be confidential: only the owner may read the file.
@@ -372,7 +378,7 @@ class JournalFile(Journal):
 
 
 def _write_all(stream: BinaryIO, data: bytes) -> None:
-    # An unbuffered write may take only a part, as it does when the disk fills up in the middle.
+    """Write all of `data`: an unbuffered write may take a part, as on a disk that fills up."""
     view = memoryview(data)
     while view:
         view = view[stream.write(view) :]

@@ -139,7 +139,11 @@ class Replayed(Protocol):
 
 
 def about(meaning: str, default: Any = MISSING, empty: Callable[[], Any] | None = None) -> Any:
-    """Declare a field of a record: its meaning, for the reference, and its default, if any."""
+    """Declare a field of a record.
+
+    Its meaning stands in the reference of the journal; without a default, and a callable `empty`
+    that makes one, every line must have it.
+    """
     metadata = {"meaning": meaning}
     if empty is not None:
         return field(default_factory=empty, metadata=metadata)
@@ -215,10 +219,12 @@ def optional(entry: Field[Any]) -> bool:
 
 
 def _required(entry: Field[Any]) -> bool:
+    """Whether a field has no default, so that every line states it."""
     return entry.default is MISSING and entry.default_factory is MISSING
 
 
 def _empty(value: Any) -> bool:
+    """Whether a value says nothing; the number 0 says something."""
     return value is None or value is False or (isinstance(value, str | list | dict) and not value)
 
 
@@ -334,6 +340,11 @@ class Answered(Record):
     def pair(self) -> tuple[str, Item]:
         """Model and item."""
         return self.model, self.item
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the model returned something, if only a text that nothing could score."""
+        return isinstance(self, Tell) or bool(self.responses)
 
     @property
     def text(self) -> str:

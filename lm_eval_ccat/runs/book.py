@@ -143,7 +143,7 @@ class Book:
         self.interrupted, self.closed = False, True
         self.accepted: set[str] = set()
         self._barred: set[tuple[str, str]] = set()  # pairs of models
-        self._lost = 0.0  # cost of attempts by which the budget is not lowered yet
+        self._lost = 0.0  # cost of lost attempts, by which the budget is not lowered yet
         self._clock = clock
 
     # -- what a reader calls ---------------------------------------------------------------
@@ -269,6 +269,7 @@ class Book:
             self._apply(record)
 
     def _require_valid(self, answer: Tell | Fail) -> None:
+        """Refuse an answer whose score or cost the Ranker would refuse."""
         scores: Iterable[Any] = ()
         if isinstance(answer, Tell):
             scores = answer.score.values() if isinstance(answer.score, Mapping) else [answer.score]
@@ -354,15 +355,15 @@ class Book:
         self.n_told += 1
         self.n_told_by_model[answer.model] += 1
         self.waiting.pop(pair, None)  # an answer that counts as it arrives never waits
-        # An answer that could not be scored is a failure with responses, and is kept as well.
-        has_responses = isinstance(answer, Tell) or answer.responses
-        if has_responses:
+        # A failure may have an answer, which nothing could score; that is kept as well.
+        if answer.has_answer:
             self._beyond_bank.discard(pair)
             self._keep_answer(answer)
         else:
             self._failed.add(pair)
 
     def _keep_answer(self, answer: Answered) -> None:
+        """Note where the journal has an answer."""
         assert answer.position is not None
         self.answers.keep(answer.model, answer.item, answer.position)
 
@@ -397,11 +398,13 @@ class Book:
             self.tell(ask)
 
     def _close(self, ask: Ask, state: str) -> None:
+        """Await an ask no longer: it is told, or left."""
         ask.state = state
         del self._open[ask.pair]
         self.n_untold_by_model[ask.model] -= 1
 
     def _apply(self, record: Record) -> None:
+        """Bring Ranker, asks and tally up to date with a record that the journal has."""
         # After a deadline, answers behind missing ones count only once `settle` tells them.
         gaps = self.ended is not None and self.ended.gaps
         # An event took effect after so many answers: tell these first, as when it was written.

@@ -101,6 +101,7 @@ def differences(old: Header, new: Header, may_change: re.Pattern[str]) -> Differ
 
 
 def _json_of_limit(limit: float | None) -> Any:
+    """Return a limit for a record, in which a value that is missing means that nothing changed."""
     return NO_LIMIT if limit is None else limit
 
 
@@ -126,7 +127,7 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 
 
 def _by_name(part: Any) -> Any:
-    """Return a configuration with its models by name, because their order does not matter."""
+    """Return a configuration with its models by "[name]", because their order does not matter."""
     if not isinstance(part, Mapping) or not isinstance(part.get("models"), Sequence):
         return part
     models = {f"[{model['name']}]": model for model in part["models"] if isinstance(model, Mapping)}
@@ -169,5 +170,6 @@ def _compare(old: Any, new: Any, path: str, changed: list[_Changed]) -> None:
 
 
 def _text(value: Any) -> str:
+    """Return a value of a header as short JSON; 5.0 is written as 5."""
     integral = isinstance(value, float) and value.is_integer()
     return short(json.dumps(int(value) if integral else value, ensure_ascii=False))

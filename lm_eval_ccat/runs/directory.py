@@ -125,6 +125,7 @@ class RunDirectory:
                 set_rights(path, 0o700 if path.is_dir() else 0o600)
 
     def _cannot_write(self, error: OSError) -> RunError:
+        """Return the error of a folder that cannot be written, with what to do."""
         remedy = "choose another with --run_dir"
         if self.journal.exists():  # another one would pay for its answers again
             remedy = "its answers are kept, free the space or fix the rights and resume"
@@ -212,6 +213,7 @@ def _rows_in_lines(rows: list[Any]) -> str:
 
 
 def _in_rows(opening: str, rows: Iterable[str], closing: str) -> Iterator[str]:
+    """Yield the pieces of a JSON object or array, one row a line, between its brackets."""
     separator = opening
     for row in rows:
         yield f"{separator}\n    {row}"

@@ -54,6 +54,7 @@ def _texts(responses: Iterable[Any]) -> Iterator[str]:
 
 
 def _by_model(empty: Callable[[], Any]) -> Any:
+    """Declare a field: a dictionary, most of them by model, whose missing values `empty` makes."""
     return field(default_factory=lambda: defaultdict(empty))
 
 
@@ -127,10 +128,12 @@ class Tally:
     seconds : dict of model to float
         Seconds of all answers.
     answering : set of str
-        Models with an answer, told or not. A text that could not be scored is one, too: a failed
-        record with responses.
-    answered, tokens, token_sources, empty_outputs, prior
-        Sums over the answers that the Ranker was told.
+        Models with an answer (`Answered.has_answer`), told or not.
+    answered, empty_outputs, prior : dict of model to int
+        Scored answers that the Ranker was told; those without text; and those that were paid for in
+        another run.
+    tokens, token_sources : dict of model to Tokens, and to set of str
+        Tokens of these answers, and who counted them (`Tokens.source`).
     scores : dict of (task, outcome) to dict of model to ScoreRange
         Range of the scores of these answers; "" names a task's only outcome.
     outside : dict of model to int
@@ -142,6 +145,7 @@ class Tally:
     refusals : dict of model to int
         Answers that begin as a refusal does.
     instead_of : dict of model to OtherModel
+        The last answer that came from another model than was asked for.
     tiers : dict of model to dict of str to int
         Requests by their service tier, where that is another than was asked for.
     sent : dict of model to dict
@@ -208,7 +212,7 @@ class Tally:
         `count_answer` adds to these when the Ranker is told.
         """
         self._count_time(record)
-        if isinstance(record, Answered) and (isinstance(record, Tell) or record.responses):
+        if isinstance(record, Answered) and record.has_answer:
             self.answering.add(record.model)
         match record:
             case BeyondBank():
@@ -252,8 +256,8 @@ class Tally:
         """Add an answer's cost, tokens and seconds; a `prior` one was paid for in another run."""
         model, tokens = answer.model, answer.tokens
         self._pay(answer, BILLED if tokens is None or tokens.billed else ASSUMED)
-        answered = isinstance(answer, Tell) or bool(answer.responses)
-        self.asked[model] += answered and answer.prior is None
+        # The attempts of a failure without an answer were counted as they were lost.
+        self.asked[model] += answer.has_answer and answer.prior is None
         if answer.usd and answer.prior is None:
             self.costs[model].add(answer.usd)
         if tokens is not None and answer.prior is None:
@@ -275,8 +279,11 @@ class Tally:
     def unlike_pairs(self, reason: str) -> set[tuple[str, str]]:
         """Return the pairs of models whose shares of answers that end for a reason differ too much.
 
-        See `UNLIKE`. Of a model's n answers, k end for the reason.
+        Of a model's n answers, k end for the reason. Two shares k / n differ too much if the
+        difference is at least `UNLIKE` and `UNLIKE_ERRORS` standard errors, sqrt(p (1 - p) (1 / n +
+        1 / n')) for the share p of both models' answers together.
         """
+        # This is called after every answer, and most runs have no such answer.
         if not any(reason in ends for ends in self.finished.values()):
             return set()
         counts = {
@@ -285,7 +292,7 @@ class Tally:
             if self.answered[name] >= FEWEST_ENDS
         }
         shares = [k / n for k, n in counts.values()]
-        # After nearly every answer no pair differs so much: do not compare all pairs.
+        # Where the extreme shares are close, no pair needs to be compared.
         if not shares or max(shares) - min(shares) < UNLIKE:
             return set()
         names, (k, n) = list(counts), np.array(list(counts.values()), dtype=float).T
@@ -298,11 +305,14 @@ class Tally:
         }
 
     def elapsed_at(self, moment: float) -> float:
-        """Return the seconds that the run has taken up to now."""
+        """Return the seconds that the run has taken up to a moment, in seconds since the epoch."""
         return self.elapsed + (0.0 if self._last is None else max(0.0, moment - self._last))
 
     def money(self, model: str, task: str | None = None) -> dict[str, float] | None:
-        """Return what a model cost, for all tasks or one, by column; None without a known price."""
+        """Return what a model cost in dollars, for all tasks or one, by column of the money.
+
+        None if no price is known.
+        """
         rows = [
             costs
             for (name, task_of_costs), costs in self.paid.items()
@@ -311,6 +321,7 @@ class Tally:
         return sum_of(rows)
 
     def _pay(self, record: Answered | Lost, column: str) -> None:
+        """Add an attempt's dollars to a column of its model and task, if its price is known."""
         if record.usd is not None:
             self.paid[record.model, record.item.task][column] += record.usd
 
