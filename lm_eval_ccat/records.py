@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
 
 from .errors import RunError
 from .masking import mask_values
-from .money import Tokens
+from .money import ASSUMED, BILLED, Tokens
 
 FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
@@ -340,6 +340,11 @@ class Answered(Record):
     def pair(self) -> tuple[str, Item]:
         """Model and item."""
         return self.model, self.item
+
+    @property
+    def column(self) -> str:
+        """Column of the money to which its cost belongs."""
+        return BILLED if self.tokens is None or self.tokens.billed else ASSUMED
 
     @property
     def has_answer(self) -> bool:

@@ -1677,8 +1677,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "runs/tally": (
         (
             "earlier answers were asked",
-            "self.asked[model] += answered and answer.prior is None",
-            "self.asked[model] += answered",
+            "self.asked[model] += answer.has_answer and answer.prior is None",
+            "self.asked[model] += answer.has_answer",
         ),
         (
             "what is unknown of a lost attempt is the mean",

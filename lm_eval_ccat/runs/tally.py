@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..money import ASSUMED, BILLED, UNKNOWN, Tokens, no_money, sum_of
+from ..money import UNKNOWN, Tokens, no_money, sum_of
 from ..records import (
     Answered,
     BeyondBank,
@@ -216,11 +216,11 @@ class Tally:
             self.answering.add(record.model)
         match record:
             case BeyondBank():
-                self._pay(record, BILLED)
+                self._pay(record)
             case Answered():
                 self._count_paid(record)
             case Lost(model=model):
-                self._pay(record, record.column or UNKNOWN)
+                self._pay(record)
                 self.asked[model] += record.column is not None
                 self.attempts[model][record.why] += 1
             case Windows():
@@ -255,7 +255,7 @@ class Tally:
     def _count_paid(self, answer: Answered) -> None:
         """Add an answer's cost, tokens and seconds; a `prior` one was paid for in another run."""
         model, tokens = answer.model, answer.tokens
-        self._pay(answer, BILLED if tokens is None or tokens.billed else ASSUMED)
+        self._pay(answer)
         # The attempts of a failure without an answer were counted as they were lost.
         self.asked[model] += answer.has_answer and answer.prior is None
         if answer.usd and answer.prior is None:
@@ -320,10 +320,11 @@ class Tally:
         ]
         return sum_of(rows)
 
-    def _pay(self, record: Answered | Lost, column: str) -> None:
+    def _pay(self, attempt: Answered | Lost) -> None:
         """Add an attempt's dollars to a column of its model and task, if its price is known."""
-        if record.usd is not None:
-            self.paid[record.model, record.item.task][column] += record.usd
+        if attempt.usd is not None:
+            column = attempt.column or UNKNOWN
+            self.paid[attempt.model, attempt.item.task][column] += attempt.usd
 
     def count_answer(self, answer: Answered) -> None:
         """Add an answer or failure that the Ranker is told."""

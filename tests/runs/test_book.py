@@ -202,6 +202,14 @@ def test_only_what_was_sent_counts_as_asked_and_as_a_price_of_answers():
     assert tally.costs["b"].of_lost_attempt("unknown") is None
 
 
+def test_an_answer_beyond_the_bank_is_assumed_to_be_billed_where_its_server_counted_no_tokens():
+    tally = Tally()
+    for doc_id, source in enumerate(("usage", "estimate")):
+        tally.count(BeyondBank(model="a", item=Item(("t", doc_id)), usd=1.0 + doc_id,
+                               tokens=Tokens(9.0, 1.0, source)))  # fmt: skip
+    assert tally.money("a") == {"billed": 1.0, "assumed": 2.0, "unknown": 0.0}
+
+
 def test_the_time_of_a_run_is_neither_that_of_a_pause_nor_of_completing_it():
     tally = Tally()
     item: Any = Item(("t", 9))
