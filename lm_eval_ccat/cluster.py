@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 #: Pieces submitted ahead per CPU of a cluster; more would only hold memory here.
 _AHEAD = 2
 _inside_worker = False
-_shared_here: Any = None
+_shared_here: Any = None  # in a worker: the second argument of its work
 _ON_RAY: ContextVar[bool] = ContextVar("on_ray", default=False)
 
 
@@ -111,6 +111,7 @@ def _in_order(
 
 
 def _usable_cores() -> int:
+    """Return the number of cores that this process may use, at least 1."""
     # A container or a batch system may grant fewer cores than the machine has.
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
@@ -124,6 +125,7 @@ def _enter_worker(shared: Any = None) -> None:
 
 
 def _call_in_worker(work: Callable[[Any, Any], Any], piece: Any) -> Any:
+    """Work on a piece with the data that `_enter_worker` left in this process."""
     return work(piece, _shared_here)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .errors import BankError, CcatError, UsageError
+from .shown import short
 
 #: Files of a data set that readers of logs look at.
 _LOGS = ["*.json", "*.jsonl", "*.json.gz", "*.jsonl.gz", "*.parquet", "*.csv"]
@@ -115,14 +116,15 @@ def opened_hub(failure: str) -> Iterator[Hub]:
         raise
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = f"an answer of another form than the hub's: {type(error).__name__} {error}"
-        raise BankError(f"{failure} ({_short(reason)}); {_TRY_AGAIN.format(address)}") from error
+        remedy = _TRY_AGAIN.format(address)
+        raise BankError(f"{failure} ({short(reason, 200)}); {remedy}") from error
     except Exception as error:  # of the library, and of whatever it sends requests with
         status = getattr(getattr(error, "response", None), "status_code", None)
         remedy = (
             _CHECK_NAME if status in (401, 403, 404) else _WAIT if status == 429 else _TRY_AGAIN
         )
         remedy = remedy.format(address)
-        raise BankError(f"{failure} ({_short(str(error))}); {remedy}") from None
+        raise BankError(f"{failure} ({short(error, 200)}); {remedy}") from None
 
 
 def require_small(name: str, n_models: int, n_bytes: float, max_gb: float) -> None:
@@ -156,7 +158,3 @@ def require_small(name: str, n_models: int, n_bytes: float, max_gb: float) -> No
     # A bank takes two models at least.
     remedy = f"take about {n_fewer} --models, or allow more" if n_fewer > 1 else "allow more"
     raise UsageError(f"{name}: {n_bytes / 1e9:.2f} GB are more than --max_gb {max_gb:g}: {remedy}")
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -91,7 +91,7 @@ def replace_bytes(path: Path, data: bytes | Iterable[bytes], private: bool = Fal
 
 
 def _take_place(name: str, path: Path) -> None:
-    """Rename a file; retry on Windows, which refuses while another process reads the old one."""
+    """Rename a file; on Windows, which refuses while another process reads the old one, for 2 s."""
     for _ in range(40 if sys.platform == "win32" else 0):
         try:
             return os.replace(name, path)

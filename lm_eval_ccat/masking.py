@@ -37,6 +37,7 @@ _NAME = re.compile(
 #: Names of credentials or of ordinary settings (`norm_pass: first`, `n_pass: 3`).
 _PERHAPS = re.compile(r"(?:^|_)(?:pwd|pat|pass)$")
 _WORD = re.compile(r"[a-z_]*")
+#: Tokens of a tokenizer and ordinary headers, whose names are like those of credentials.
 _HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|accept.*|user_agent)$")
 _USERINFO = re.compile(r"(?<=://)([^/@\s]+)(?=@)")
 _QUERY = re.compile(r"[?&]([\w-]+)=([^&#\s]+)")
@@ -85,6 +86,7 @@ def _is_ordinary(value: Any) -> bool:
 
 
 def _plain_name(name: Any) -> str:
+    """Return a name in lower case, its words joined by underscores: ``api_key`` of ``apiKey``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[-.\s]+", "_", str(name)).lower()
 
 
@@ -136,6 +138,11 @@ def forget() -> None:
 
 
 def _compile() -> None:
+    """Make the pattern of all forms in which a text may hold a known credential.
+
+    As it is, escaped once or twice for JSON or as Python prints it, and as URLs, HTML and shells
+    have it.
+    """
     global _pattern, _forms_in_json
     forms = set(_known)
     for value in _known:
@@ -215,6 +222,7 @@ def _masked_token(token: re.Match[str]) -> str:
 
 
 def _filled(value: Any) -> bool:
+    """Whether a setting of a credential's name states one: true, false and "" state none."""
     return value is not None and not isinstance(value, bool) and value != ""
 
 

@@ -55,6 +55,7 @@ class Tokens:
 
     def part(self, input_share: float, output_share: float) -> Tokens:
         """Return the tokens of one of several documents, by its shares of them."""
+        # The server states one sum for input and output, so that half of it counts for each.
         usd = None if self.usd is None else self.usd * 0.5 * (input_share + output_share)
         return Tokens(
             self.input * input_share,

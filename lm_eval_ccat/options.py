@@ -121,7 +121,7 @@ class Option:
         What it does, with its unit; empty if no page shows it. A callable returns it when a page
         is made, because plugins may add to it.
     flags : dict of str to str
-        Name of its flag by command; other commands have no flag for it.
+        Name of its flag by command, "" where it is the option's own; other commands have none.
     live : bool
         Whether it may change when a run is resumed.
     ranker : bool
@@ -228,7 +228,7 @@ _MOST_VALUES = 1_000_000
 
 
 def _size(value: Any, sizes: dict[int, float]) -> float:
-    """Count all values, each alias as many times as it is used."""
+    """Count all values, each alias as many times as it is used; `sizes` has them by `id`."""
     if not isinstance(value, (dict, list)):
         return 1
     if id(value) not in sizes:
@@ -248,6 +248,7 @@ def _strict_loader() -> Any:
 
     class Loader(yaml.SafeLoader):
         def compose_mapping_node(self, anchor: Any) -> Any:
+            """Read a mapping; refuse one in which a key stands twice."""
             node, keys = super().compose_mapping_node(anchor), set[str]()
             for key, _ in node.value:
                 # PyYAML takes the last: a second `models:` would hide the first.

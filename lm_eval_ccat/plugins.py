@@ -163,6 +163,7 @@ class Plugins(Generic[T]):
         return self._checked(thing, f"the entry point of {self.what} {name!r}")
 
     def _checked(self, thing: Any, what: str) -> T:
+        """Return an object of the right type; refuse another, which the error calls `what`."""
         is_class = self._classes and isinstance(thing, type) and issubclass(thing, self._kind)
         if is_class or (not self._classes and isinstance(thing, self._kind)):
             return cast(T, thing)

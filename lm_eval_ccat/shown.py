@@ -254,12 +254,15 @@ def difference_texts(low: float, middle: float, high: float, margin: float = 0.0
         return [f"{value + 0.0:+.4g}" for value in (low, middle, high)]
     decimals = decimals_for(half_width)
     excludes_0 = low > 0.0 or high < 0.0
+    # What no figure may be rounded to: 0, and for ends the margin and its opposite.
     distances = [abs(low), *([abs(middle)] if excludes_0 else []), abs(high)]
     distances += [abs(abs(end) - margin) for end in (low, high) if margin]
     if distances := [size for size in distances if rounded(size, 6).strip("0.")]:
+        # The smallest is then at least half a unit of the last decimal.
         decimals = max(decimals, min(6, math.ceil(-math.log10(2.0 * min(distances)))))
 
     def text(value: float, keeps_sign: bool) -> str:
+        """Return a figure, or the side of 0 on which it is if decimals do not show that."""
         shown = rounded(value, decimals, "+")
         if keeps_sign and value != 0.0 and not shown.strip("+-0."):
             return ">0" if value > 0.0 else "<0"
@@ -316,6 +319,7 @@ def is_named(name: str, text: str) -> bool:
     >>> is_named("gpt-4", "gpt-4o > gpt-4, by 2"), is_named("gpt-4", "gpt-4o > gpt-4.1, by 2")
     (True, False)
     """
+    # Before a name stands a blank or a brace; after it one of these, a comma or a semicolon.
     return bool(re.search(rf"(?<![^\s{{]){re.escape(visible_name(name))}(?![^\s,;}}])", text))
 
 
@@ -353,11 +357,13 @@ def visible_json(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
+    r"""Return a text as JSON may escape it: ``\uXXXX`` for each unit of its UTF-16."""
     units = text.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
 def _sign(match: re.Match[str]) -> str:
+    """Return the sign that is shown in place of a character."""
     code = ord(match.group())
     if code < 0x20:
         return chr(0x2400 + code)  # Unicode has a picture of every C0 control
@@ -496,9 +502,10 @@ class ShownTable:
 
 
 class Shown:
-    """Base of results that are shown as tables; a subclass returns the content in `_grid`."""
+    """Base of results that are shown as tables, which a subclass returns from `_grid`."""
 
     def _grid(self) -> ShownTable:
+        """Return the result as a table."""
         raise TypeError(f"{type(self).__name__} has no table")  # pragma: no cover
 
     def to_dataframe(self) -> pandas.DataFrame:
@@ -591,6 +598,7 @@ class Shown:
 
 
 def _cell(value: Any) -> str:
+    """Return the text of a cell; a fraction has four digits."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, float):
