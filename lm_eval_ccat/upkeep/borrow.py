@@ -538,6 +538,7 @@ def _fitted(
         predictors_of[name] = predictors
     from scipy.optimize import nnls  # takes long to import, and few commands borrow
 
+    # Least squares by weights of at least 0.
     weights, _ = nnls(np.vstack(all_predictors), np.concatenate(all_profiles))
     return weights, {name: predictors @ weights for name, predictors in predictors_of.items()}
 

@@ -275,7 +275,11 @@ def _drifted_items(
 
 
 def _as_noisy_as(scores: Floats, curves: Curves, abilities: Floats) -> Curves:
-    """Return the curves with the noise of new models, which may vary more about them."""
+    """Return the curves with more noise, if new models vary more about them.
+
+    The factor is the median over items of (y - mu)^2 / (noise mu (1 - mu)), averaged over models,
+    and at least 1; `mu` is the score expected of a model on the item.
+    """
     expected = curves.expected(abilities)
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (scores - expected) ** 2 / (curves.noise * expected * (1.0 - expected))
@@ -286,9 +290,14 @@ def _as_noisy_as(scores: Floats, curves: Curves, abilities: Floats) -> Curves:
 
 
 def _z_of_shifts(bank: ItemBank, trend: Curves, abilities: Floats, scores: Floats) -> Floats:
-    """Return how far each item that has scores is off the trend, in robust standard errors."""
+    """Return how far each item that has scores is off the trend, in robust standard errors.
+
+    Before it is centred and scaled, z = sum (y - mu) / sqrt(own_error sum noise mu (1 - mu)), over
+    models; above 0 if the item became easier.
+    """
     # A score test: where an item shifted far, its information at the new intercept is small, and a
-    # Wald test would see nothing. The bank's own intercept has an error, too, from its models.
+    # Wald test would see nothing. The bank's own intercept has an error, too; the variances of both
+    # fall with the number of models that they are from.
     own_error = 1.0 + len(scores) / max(len(bank.models), 1)
     expected, present = trend.expected(abilities), np.isfinite(scores)
     variances = trend.noise * expected * (1.0 - expected)
@@ -336,7 +345,7 @@ def _negative_items(bank: ItemBank, abilities: Floats, scores: Floats) -> Iterat
     tested = np.isfinite(correlations) & (n >= MIN_MODELS)
     if not tested.any():
         return
-    # Fisher's z, which a correlation of -1 would make infinite.
+    # Fisher's z: artanh of a correlation has the variance 1 / (n - 3). -1 would make it infinite.
     z = np.arctanh(np.clip(correlations[tested], -0.999999, 0.999999)) * np.sqrt(n[tested] - 3)
     flagged = np.flatnonzero(tested)[discoveries(ndtr(z))]
     if len(flagged):
@@ -355,7 +364,8 @@ def _contaminated_items(
     """Yield a finding on items that weak models are expected to get mostly wrong, and get right."""
     abilities = fit_abilities(curves, scores)
     expected = curves.expected(abilities)
-    # A strong model's full scores surprise nobody, contaminated or not.
+    # A strong model's full scores surprise nobody, contaminated or not. Nobody knows whether a
+    # single model is strong.
     weak = abilities <= np.median(abilities) if len(abilities) > 1 else np.array([True])
     of_weak = np.isfinite(scores) & weak[:, None]
     surprising = of_weak & (scores - expected > EXCESS) & (expected < 0.5)
@@ -388,7 +398,7 @@ def _too_easy_or_hard(
     """Yield which models the bank's items are too easy or too hard for."""
 
     def information(theta: Floats) -> Floats:
-        """Return the information of the kept items about each ability."""
+        """Return the sum of slope^2 mu (1 - mu) / noise over the kept items, at each ability."""
         mu = curves.expected(theta)
         by_item = mu * (1.0 - mu) * curves.slope(theta) ** 2 / curves.noise
         return np.asarray(by_item[:, bank.kept].sum(axis=1))
@@ -440,6 +450,8 @@ def robust_line(x: Floats, y: Floats, weight: Floats) -> tuple[float, float]:
     slope, offset = 1.0, float(np.median(y - x))
     for _ in range(20):
         residual = y - offset - slope * x
+        # The factors that are usual for normal residuals: the first makes their median size a
+        # standard deviation, the second loses 5% of the efficiency of least squares.
         scale = 1.4826 * float(np.median(np.abs(residual))) or 1e-12
         robust = relative * np.maximum(0.0, 1.0 - (residual / (4.685 * scale)) ** 2) ** 2
         total = robust.sum()
@@ -460,7 +472,7 @@ def upper_tail(y: Floats, mu: Floats, k: Floats) -> Floats:
     >>> upper_tail(np.array([1.0]), np.array([0.02]), np.array([1.0])).tolist()
     [0.02]
     """
-    precision = 1.0 / k - 1.0
+    precision = 1.0 / k - 1.0  # a + b of the Beta distribution
     beta = precision > 1e-3
     tail = np.where(y > 0.0, mu, 1.0)
     a, b = mu * precision, (1.0 - mu) * precision

@@ -128,6 +128,9 @@ class Form:
     def estimate(self, scores: Mapping[Any, float]) -> tuple[float, float]:
         """Estimate the mean score over the whole benchmark.
 
+        The estimate is ``centre + w . (scores - mean)``, where ``w`` solves ``covariance w =
+        with_mean``, all over the items that have a score.
+
         Parameters
         ----------
         scores : mapping of doc_id to float
@@ -163,7 +166,7 @@ class Form:
         return min(max(value, 0.0), 1.0), self.error * widening
 
     def interval(self, estimate: float, error: float) -> tuple[float, float]:
-        """Return the interval of the mean score at `CONFIDENCE`, cut to [0, 1]."""
+        """Return the interval of the mean score at `CONFIDENCE`, by Student's t, cut to [0, 1]."""
         reach = float(stdtrit(max(self.models - 1, 1), 0.5 + 0.5 * CONFIDENCE)) * error
         return max(0.0, estimate - reach), min(1.0, estimate + reach)
 
@@ -225,7 +228,8 @@ class Form:
             if figure.shape != (len(items),) * n_axes or not np.isfinite(figure).all():
                 raise ValueError(f"{name} does not fit {len(items)} items")
             figures[name] = figure if n_axes else float(figure)
-        # A matrix that is no covariance would give estimates all the same (a ValueError).
+        # A matrix that is no covariance would give estimates all the same. This refuses it, by an
+        # error that is a ValueError.
         np.linalg.cholesky(figures["covariance"])
         if not items or len(hashes) != len(items):
             raise ValueError("items and hashes do not fit one another")
@@ -343,7 +347,7 @@ def make_form(
 
 
 def _filled(scores: Floats) -> Floats:
-    """Return scores with missing ones filled in by the means of their model and item."""
+    """Return scores; a missing one is the mean of its model plus that of its item less that of all."""
     present = np.isfinite(scores)
     if present.all():
         return scores
@@ -421,12 +425,15 @@ class _Covariance:
         items: list[int] = []
         factors: list[Floats] = []  # columns of the Cholesky factor
         for _ in range(n_items):
+            # By how much each item lowers the variance of the mean that is left.
             explained = with_mean**2 / np.maximum(variance, _LEAST_VARIANCE)
             i = int(np.argmax(rounded(np.where(free, explained, -np.inf))))
+            # The item's next column of the Cholesky factor.
             column = self.column(i)
             for factor in factors:
                 column = column - factor[i] * factor
             column = column / np.sqrt(max(float(column[i]), _LEAST_VARIANCE))
+            # Take out what the item explains of the mean and of the other items.
             root = np.sqrt(max(float(variance[i]), _LEAST_VARIANCE))
             with_mean -= column * float(with_mean[i]) / root
             variance = np.maximum(variance - column**2, 0.0)
@@ -514,8 +521,8 @@ def score_form(form: Form, logs: str | Path) -> dict[str, list[Facts]]:
     Returns
     -------
     dict of str to list of dict
-        By model one each: ``form``, ``estimate``, ``standard_error``, ``interval`` and ``items``,
-        on the metric's own scale.
+        By model a list of one: ``form`` (always 1), ``estimate``, ``standard_error`` and
+        ``interval`` on the metric's own scale, and the number of ``items`` that have a score.
 
     Raises
     ------

@@ -104,6 +104,7 @@ def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
     ----------
     logits, scores : ndarray of shape (n_models, n_items)
     noise : ndarray of shape (n_items,)
+        Variance of an item's scores about its curve, as a multiple of mu (1 - mu).
     """
     centred = logits - logits.mean(axis=1, keepdims=True)
     by_ease = np.argsort(centred.mean(axis=0), kind="stable")
@@ -125,6 +126,7 @@ def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
 
 def _levelled(logits: Floats, scores: Floats, spread: float) -> Floats:
     """Return logits moved, model by model, to where their expected scores have the scores' mean."""
+    # Newton's steps, none of more than a logit.
     present, level = np.isfinite(scores), np.zeros((len(logits), 1))
     weights = np.exp(_LOG_WEIGHTS)
     for _ in range(25):
@@ -141,9 +143,10 @@ def _levelled(logits: Floats, scores: Floats, spread: float) -> Floats:
 def _by_own_curves(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
     """Return each item's log likelihood if its scores are of its own document; (n_items,).
 
-    A normal departure of its logits, of the standard deviation `spread` and the same for all
-    models, is integrated out. Constants that the logits do not change are left out here and in
-    `_by_any_curve`.
+    It is ``log sum_q W_q exp(sum_j (y_j eta_jq - log(1 + exp(eta_jq))) / noise)`` over models j and
+    nodes q, ``eta_jq`` being the logit plus `spread` times the node: a normal departure of the
+    item's logits, the same for all models, is integrated out. Constants that the logits do not
+    change are left out here and in `_by_any_curve`.
     """
     logits_at_nodes = logits[:, :, None] + spread * _NODES
     terms = np.nan_to_num(scores)[:, :, None] * logits_at_nodes

@@ -90,6 +90,8 @@ def make_bank(
 def spread(scores: Mapping[str, float], n: int) -> list[str]:
     """Choose models over the whole range of scores, of as many families as that leaves.
 
+    They are returned in ascending order of their scores.
+
     Parameters
     ----------
     scores : mapping of str to float
@@ -268,13 +270,13 @@ def outcomes_meant(
     meant: list[Logged] = []
     lacking: list[str] = []
     must_report = _tasks_meant(path, list(outcomes_by_task), tasks) if logged else {}
-    for task, must in must_report.items():
+    for task, is_named in must_report.items():
         outcomes = _outcomes_named(outcomes_by_task[task], metrics, filter, single)
         # Nothing says which of several is meant.
         if len(outcomes) > 1 and (single or metrics is None):
             raise _ambiguous(path, task, outcomes)
         # A pattern passes over tasks without the metric; a task that the user names must have it.
-        if must and not outcomes:
+        if is_named and not outcomes:
             lacking.append(f"{task} reports {' and '.join(_metrics_of(outcomes_by_task[task]))}")
         meant += outcomes
     if not meant:
@@ -349,7 +351,7 @@ def names_one_task(path: str | Path, text: str | None) -> bool:
 
 
 def _leaves(name: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the tasks of a group and of its subgroups."""
+    """Return the tasks of a group and of its subgroups; a task may have the name of its group."""
     tasks: dict[str, None] = {}
     for member in groups[name]:
         leaves = _leaves(member, groups) if member in groups and member != name else [member]

@@ -375,7 +375,7 @@ def diff_banks(old: ItemBank, new: ItemBank) -> Facts:
         "removed_now": [doc_id for doc_id in in_both if doc_id in asked_no_more],
         "models_added": [model for model in new.models if model not in old_models],
         "models_removed": [model for model in old.models if model not in new_models],
-        "parameters_changed": _differing(_curves(old), _curves(new)),
+        "parameters_changed": _differing(_parameters(old), _parameters(new)),
     }
     return {**diff, "same": not diff_in_words(diff)}
 
@@ -397,8 +397,8 @@ def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str
     return [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
 
 
-def _curves(bank: ItemBank) -> dict[str, object]:
-    """Return what a bank knows of its items, in values that can be compared."""
+def _parameters(bank: ItemBank) -> dict[str, object]:
+    """Return constants and parameters of a bank by name, in values that can be compared."""
     return {
         **bank.constants,
         # Arrays are compared as bytes, in which NaN equals NaN.
