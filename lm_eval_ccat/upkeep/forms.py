@@ -347,7 +347,7 @@ def make_form(
 
 
 def _filled(scores: Floats) -> Floats:
-    """Return scores; a missing one is the mean of its model plus that of its item less that of all."""
+    """Return scores; a missing one is its model's mean plus its item's less the mean of all."""
     present = np.isfinite(scores)
     if present.all():
         return scores
