@@ -40,6 +40,8 @@ def after_ranking(content: RankingContent, run_dir: Path | None) -> str:
     if run_dir is None:
         return ""
     aside = [name for name, row in content["models"].items() if row.get("set_aside")]
+    # A run is partial while a model is set aside, unless the user took the model out of the
+    # configuration: then nothing is to be corrected.
     if aside and content.get("exit_code", PARTIAL) == PARTIAL:
         names = visible_line(first_of(aside, 4))
         # A model without an answer is taken up anyway.

@@ -607,6 +607,7 @@ def _evidence_by_curves(
     abilities = [run.result["models"][model].get("ability") or 0.0 for model in order]
     evidence_of_pairs = []
     for pair_scores, pair_abilities in zip(pairwise(scores), pairwise(abilities)):
+        # On the scale of the curves, where f and its derivative give the logit and its slope.
         between = 0.5 * sum(pair_abilities) - curves.origin
         asked = np.flatnonzero(np.isfinite(pair_scores).any(axis=0))
         value, slope = curves.basis.value_and_slope(between)

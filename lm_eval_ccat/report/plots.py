@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -161,10 +162,12 @@ def progress(run: StoredRun, course: Course) -> dict[str, Any]:
     -------
     dict
         The course, a number of each model's colour (None for grey), its ranks (NaN where it has
-        none), and the axes of the four charts: estimates, order, open pairs and half width.
+        none), and the axes of the four charts: estimates, order, open pairs and half width. Of the
+        chart of the order (``bump``) also the height in pixels, and whether it names the models.
     """
     models, across = run.models, between(0, course.items[-1])
-    # The first intervals span the whole scale; the view follows those after the first third.
+    # The first intervals span the whole scale; the view follows estimates after the first third,
+    # and half widths after the first sixth.
     late = len(course.items) // 3
     ends = [
         value
@@ -179,7 +182,7 @@ def progress(run: StoredRun, course: Course) -> dict[str, Any]:
         "colours": {model: colour.get(model) for model in models},
         "ranks": {model: [rank or math.nan for rank in course.ranks[model]] for model in models},
         "estimates": Box(across, axis(ends)),
-        "places": Box(across, Axis(size + 0.5, 0.5, (), ())),
+        "places": Box(across, Axis(size + 0.5, 0.5, (), ())),  # the best at the top
         "undecided": Box(across, between(0, 1.12 * max(1, *course.undecided), n_ticks=3)),
         "half_width": Box(across, axis([0.0, *course.half_width[late // 2 :]], n_ticks=3, pad=0.0)),
         "bump_height": 30 * size if size <= BUMP_LABELS else 520,
@@ -203,7 +206,8 @@ MAX_POINTS = 5_000
 def difficulty(bank: ItemBank) -> Floats:
     """Return the ability (logits) at which each item's expected score is 1/2, shape (n_items,).
 
-    By the straight part of the item's curve; NaN where it has no slope.
+    It is origin - intercept / slope of the straight part of the item's curve; NaN where the slope
+    is about 0.
     """
     curves = method_of(bank).tested_curves(bank)
     intercept, slope = curves.coefficients[:, 0], curves.coefficients[:, 1]
@@ -258,7 +262,7 @@ def information_curve(bank: ItemBank, abilities: Floats) -> InformationCurve:
     curves, difficulties = method_of(bank).tested_curves(bank), difficulty(bank)
     usable = bank.kept & np.isfinite(difficulties)
     ends = np.quantile(difficulties[usable], [0.1, 0.9]) if usable.any() else np.zeros(1)
-    # Abilities of the models that calibrated the bank.
+    # Abilities of the models that calibrated the bank, which states them less their centre.
     abilities_of_models = np.array(list(bank.constants.get("abilities", [])))
     abilities_of_models = abilities_of_models + bank.constants.get("centre", 0.0)
     # Items far from all models say little of where the scale is of use.
@@ -490,14 +494,8 @@ def plot_power(content: Mapping[str, Any]) -> Chart:
     title = f"Smallest difference in {content['metric']} decided in {content['chance']:.0%}"
     chart = Chart(560, 310, f"{title} of rankings, over items of each model")
     across, up = between(0.0, 1.02 * max(by_items)), between(0.0, 1.05 * largest)
-    panel = Panel(
-        chart,
-        Area(60, 30, 360, 220),
-        across,
-        up,
-        title=f"{title} of rankings",
-        name="items of each model",
-    )
+    area, name = Area(60, 30, 360, 220), "items of each model"
+    panel = Panel(chart, area, across, up, title=f"{title} of rankings", name=name)
     for number, way in enumerate(ways):
         colour = COLOURS[number % len(COLOURS)]
         smallest_gaps = [gaps[way] for gaps in by_items.values()]
@@ -587,16 +585,13 @@ def plot_files(
     # A bank stands alone; several files are of one table's replays.
     if len(paths) == 1:
         if is_suite(paths[0]):
-            banks = {
-                file.name.removesuffix(".bank.json"): ItemBank.load(file)
+            # No file is written before all banks were read.
+            charts = {
+                file.name.removesuffix(".bank.json"): plot_bank(ItemBank.load(file))
                 for file in SuiteBank.files(paths[0]).values()
             }
-            charts = {name: plot_bank(bank) for name, bank in banks.items()}
-            return [
-                path
-                for name, chart in charts.items()
-                for path in chart.save(folder / name, formats)
-            ]
+            saved = (chart.save(folder / name, formats) for name, chart in charts.items())
+            return list(chain.from_iterable(saved))
         try:
             return plot_bank(ItemBank.load(paths[0])).save(folder / "bank", formats)
         except BankError as error:

@@ -34,8 +34,8 @@ class Link(NamedTuple):
 def chain(result: RankingContent, max_names: int = MAX_NAMES) -> list[Link]:
     """Return the order as the page prints it.
 
-    It reads as `Ranking.in_words`: models that are all open to each other or equivalent share a
-    part; a run in which some pair is decided is a chain of parts joined by ``>~``.
+    Models that are all open to each other or equivalent share a part. Neighbours that are open in a
+    row, while some pair among them is decided, have a part each, after ``>~`` and with their ranks.
     """
     parts: list[Link] = []
     apart = result.get("separated_within_ties", ())

@@ -502,7 +502,7 @@ class Progress(Observer):
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Start drawing."""
-        self.plan, self.book, self._facts = plan, book, header_of_plan(plan)
+        self.plan, self.book, self._header = plan, book, header_of_plan(plan)
         if self.plain:
             # A log need not begin with a line about nothing.
             self._next_drawing = time.monotonic() + PLAIN_SECONDS
@@ -535,7 +535,7 @@ class Progress(Observer):
         """Return the result so far, and the number of unanswered items of each model."""
         waiting = Counter(visible_name(ask.model) for ask in self.book.unanswered)
         ranking = self.book.ranker.result()
-        return result_of(ranking, self._facts, None, self.book, None).content, waiting
+        return result_of(ranking, self._header, None, self.book, None).content, waiting
 
     def line(self) -> str:
         """Return one log line about the current state: the models asked, with ranks and items."""

@@ -119,6 +119,7 @@ def sentences(run: StoredRun) -> Iterator[Remark]:
             continue
         facts = facts_of(bank)
         yield Remark("Bank", f"{name}: {in_one_line(facts)}.")
+        # The self-check of "default" names the scores for which the bank is to be trusted.
         agrees = "range" in bank.self_check and not contradicted
         yield Remark("Trust", f"{name}: {facts['trust']}." + " This run agrees with that." * agrees)
     if run.failed:

@@ -123,10 +123,8 @@ def update(
         )
     # Only another version of the task can have documents that belong to the benchmark and that the
     # bank does not know.
-    if new_version:
-        new_columns, document_notes = _new_documents(bank, new)
-    else:
-        new_columns, document_notes = _no_documents(bank, new)
+    documents_to_add = _new_documents if new_version else _no_documents
+    new_columns, document_notes = documents_to_add(bank, new)
     columns = np.union1d(_columns_of_bank(bank, new), new_columns)
     earlier = calibrated_on.take(_columns_of_bank(bank, calibrated_on))
     scores = union(earlier, new.take(columns))
