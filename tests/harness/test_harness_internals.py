@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from lm_eval_ccat.errors import HarnessError, UsageError
 from lm_eval_ccat.harness import internals, opening
@@ -120,6 +121,28 @@ def test_a_group_changes_settings_of_a_member_that_stands_elsewhere(tmp_path):
     for name, shots in ("g", 3), ("one", 0):
         config = task_index.static_configs(manager, name)["one"]
         assert (config["num_fewshot"], config["repeats"]) == (shots, 2)
+
+
+@pytest.mark.long
+def test_the_tasks_of_a_group_inside_a_group_are_those_that_the_harness_loads(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"q": "2 + 2?", "a": "4"}\n')
+    settings = {
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(tmp_path / "rows.jsonl")}},
+        "test_split": "test",
+        "output_type": "generate_until",
+        "doc_to_text": "{{q}}",
+        "doc_to_target": "{{a}}",
+        "metric_list": [{"metric": "exact_match"}],
+    }
+    members = [{"task": "stands_elsewhere", "num_fewshot": 3}, {"task": "inside", **settings}]
+    inner = {"group": "inner", "task": members}
+    (tmp_path / "one.yaml").write_text(yaml.safe_dump({"task": "stands_elsewhere", **settings}))
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump({"group": "outer", "task": [inner]}))
+    manager = internals.task_manager(["outer"], str(tmp_path))
+    configs = task_index.static_configs(manager, "outer")
+    assert configs.keys() == internals.load_tasks(manager, ["outer"])[0].keys()
+    assert configs["stands_elsewhere"]["num_fewshot"] == 3
 
 
 def test_each_answer_to_a_request_that_is_asked_several_times_is_kept():

@@ -364,22 +364,32 @@ def static_configs(manager: Any, name: str) -> dict[str, dict[str, object]]:
     entry = index_entry(manager, name)
     if entry.kind == "task":
         return {str(entry.config.get("task", name)): entry.config}
+    return _configs_of_members(manager, name, entry.members)
+
+
+def _configs_of_members(
+    manager: Any, group: str, members: Iterable[Any]
+) -> dict[str, dict[str, object]]:
+    """Return the configurations of the tasks of a group's members, by the harness's names of them.
+
+    Raises
+    ------
+    UsageError
+        If a member is only a name, and nothing has that name.
+    """
     configs: dict[str, dict[str, object]] = {}
-    for member in entry.members:
-        changes = member if isinstance(member, dict) else {}
-        child = str(changes.get("task") or changes.get("group") or member)
+    for member in members:
+        changes = member if isinstance(member, dict) else {"task": member}
+        child = changes.get("task") or changes.get("group")
+        # A group defined inside its parent, which the harness names after both.
+        if isinstance(child, list):
+            configs |= _configs_of_members(manager, f"{group}::{changes.get('group')}", child)
         # A member may change settings of a task that stands elsewhere.
-        if child in attribute(manager, _INDEX):
-            for task, base in static_configs(manager, child).items():
-                configs[task] = {
-                    **base,
-                    **{key: value for key, value in changes.items() if key != "task"},
-                }
-        # A task defined inside the group, which the harness names after both.
-        elif isinstance(changes.get("task"), str):
-            configs[f"{name}::{child}"] = dict(changes)
-        else:  # a group defined inside its parent
-            for task in changes.get("task") or []:
-                label = task if isinstance(task, str) else str(task.get("task"))
-                configs.update(static_configs(manager, label))
+        elif isinstance(member, str) or child in attribute(manager, _INDEX):
+            settings = {key: value for key, value in changes.items() if key != "task"}
+            for task, config in static_configs(manager, str(child)).items():
+                configs[task] = {**config, **settings}
+        # A task defined inside the group. What has no name is known once it is loaded.
+        elif "task" in changes:
+            configs[f"{group}::{child}"] = dict(changes)
     return configs
