@@ -461,8 +461,8 @@ def _entries_of_member(variants: Variants, manager: Any, group: str, member: Any
     """Return the entries of a group's variant that replace one of its members."""
     # A member is a name, a task's name with changes of its settings, or a group or task of its own.
     changes = member if isinstance(member, dict) else {}
-    child = changes.get("task", member) if not changes.get("group") else member
-    if isinstance(child, str):
+    child = changes.get("group") or changes.get("task", member)
+    if isinstance(child, str) and not changes.get("group"):
         with contextlib.suppress(UsageError):  # nothing but this group has that name
             written = _write_variant(variants, manager, child)
             return [{**changes, "task": variant} if changes else variant for variant in written]

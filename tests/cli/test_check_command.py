@@ -261,6 +261,14 @@ def test_a_variant_of_a_group_keeps_what_the_group_sets_and_changes(tmp_path):
     }  # fmt: skip
 
 
+def test_a_group_inside_a_group_is_named_as_one_that_runs_in_full(tmp_path):
+    (tmp_path / "one.yaml").write_text("task: one\n")
+    group = {"group": "outer", "task": ["one", {"group": "inner", "task": ["one"]}]}
+    (tmp_path / "g.yaml").write_text(yaml.safe_dump(group))
+    variants = write_variants(tmp_path / "new", ["outer"], str(tmp_path))
+    assert list(variants.in_full) == ["outer::inner"]
+
+
 def test_a_variant_of_a_variant_is_refused_by_name(tmp_path):
     own = tmp_path / "own"
     own.mkdir()
