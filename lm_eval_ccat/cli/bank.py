@@ -47,6 +47,7 @@ from .parsing import (
 
 #: Exit code of `check` where something is wrong, or differs.
 WRONG = 3
+#: Help of the argument that every action but `list` has.
 BANK = "a bank, or the folder of a suite"
 
 
@@ -143,7 +144,16 @@ def _print_common(facts_of_banks: dict[str, Facts], is_suite: bool) -> None:
 
 
 def _emit_facts(args: argparse.Namespace, facts: dict[str, Facts], suite: Facts) -> None:
-    """Write facts about a suite and its banks, or about one bank, for ``--json``."""
+    """Write facts about a suite and its banks, or about one bank, for ``--json``.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+    facts : dict of str to dict
+        Of each bank, by task and by outcome.
+    suite : dict
+        Of the suite as a whole; empty for one bank, whose own facts are then all.
+    """
     [first, *_] = facts.values()
     emit(args.json, {**suite, "tasks": facts} if suite else next(iter(first.values())))
 
@@ -301,7 +311,7 @@ def _score_form(args: argparse.Namespace) -> int:
     existing(args.logs)
     content: list[Facts] = []
     lines: list[str] = []
-    refused = None
+    refused: UsageError | None = None
     for form in load_forms(args.bank):
         try:
             models = score_form(form, args.logs)

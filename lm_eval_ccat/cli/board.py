@@ -69,6 +69,8 @@ def place(args: argparse.Namespace) -> int:
     """
 
     class Placing(Display):
+        """Progress of a run that places models; `spent` says what answers cost, "" if none were."""
+
         spent = ""
 
         def finished(self, result: Result) -> None:
@@ -116,7 +118,7 @@ def _to_publish(board: boards.Board) -> str:
 
 
 def _suspicions(board: boards.Board, models: Collection[str] | None = None) -> list[str]:
-    """Return what an operator should look at, a line each; nothing where no row is new."""
+    """Return what is odd about the rows of `models` (None: of all rows), a line each."""
     # Copies are looked for among all rows, which takes seconds on a large board.
     if models is not None and not models:
         return []

@@ -206,7 +206,8 @@ def _two_names(text: str, sides: Sequence[Any]) -> tuple[str, str]:
     words = text.split(",")
     splits = [(",".join(words[:n]), ",".join(words[n:])) for n in range(1, len(words))]
     if len(splits) > 1:
-        # A live side says nothing, so any name may be its.
+        # A live side says nothing, so any name may be its. A single side holds both models, so that
+        # its names stand for the second side, too.
         known = [() if isinstance(side, dict) else models_in(side) for side in sides]
         splits = [
             pair for pair in splits

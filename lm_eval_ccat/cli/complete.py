@@ -34,6 +34,7 @@ def complete(args: argparse.Namespace) -> int:
     completed = complete(
         args.run_dir, args.name, args.config, Display(quiet=True), include_path=args.include_path
     )
+    # The harness's score by outcome, by task and by model.
     content = {
         name: {
             task: {

@@ -105,6 +105,7 @@ def command_parser(
         if name in RAW:
             module.add_parser(subparsers)
         elif hasattr(module, "ACTIONS"):
+            # The parser requires an action, so that the command alone never runs.
             actions = add_command(subparsers, name, lambda args: 2, {}, module.__doc__)
             inner = actions.add_subparsers(dest="action", metavar="ACTION", required=True)
             for action, (run, options) in module.ACTIONS.items():
@@ -167,10 +168,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0 if args is None else int(args.func(args) or 0)
         except KeyboardInterrupt:
             print("lm-eval-ccat: interrupted", file=sys.stderr)
+            # As shells report a command that SIGINT (2) ended: 128 more than the signal's number.
             return 130
         except BrokenPipeError:
-            # The reader of our output (`| head`) closed the pipe; avoid a second error when the
-            # interpreter flushes stdout.
+            # The reader of our output (`| head`) closed the pipe, which is SIGPIPE (13). Avoid a
+            # second error when the interpreter flushes stdout.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         except Exception as error:

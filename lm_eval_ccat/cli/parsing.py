@@ -27,7 +27,7 @@ from ..files import replace_text, writing
 from ..metrics.registry import known_scale
 from ..plugins import did_you_mean, existing
 from ..scores import ScoreTable
-from ..scores.reading import Query, task_name
+from ..scores.reading import UNNAMED, Query, task_name
 from ..scores.table import reader_of
 from ..shown import plural, visible_json, visible_line, with_escapes
 from ..upkeep import score_tables
@@ -38,7 +38,16 @@ STANDARD_OUTPUT = "-"
 
 
 class ForeignFlags(NamedTuple):
-    """Flags of the harness or of another command, and what commands say that have `beside`."""
+    """Flags of the harness or of another command, and what is said where a user tries one.
+
+    Attributes
+    ----------
+    flags : tuple of str
+    beside : str
+        A flag of the commands that say it.
+    remedy : str
+        What is said.
+    """
 
     flags: tuple[str, ...]
     beside: str
@@ -77,6 +86,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, **options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Return a description or epilog as it is printed; one of several lines holds examples."""
         if "\n" in text.strip():
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
@@ -150,6 +160,7 @@ def executor(text: str) -> str:
     if text != "local":
         from ..cluster import address_of
 
+        # Refuses a place that is none; whoever opens it takes the text.
         address_of(text)
     return text
 
@@ -258,7 +269,9 @@ def _add_option(parser: Any, key: str, help_or_opt: str | Opt) -> None:
     if last.startswith("-"):
         parser.add_argument(*flags, last, action="store_true", help=option.help)
         return
+    # A positional argument may have another name than its value: ``a=BASELINE?``.
     name, form = ("", last) if flags or "=" not in last else last.split("=", 1)
+    # What stands for the value, without the signs that say how many there may be.
     plain = form.strip("[]").rstrip(".*?,")
     choices = plain.split("|")
     # The first of several choices is meant, unless an `Opt` says that there is no default.
@@ -273,6 +286,7 @@ def _add_option(parser: Any, key: str, help_or_opt: str | Opt) -> None:
         arguments["type"] = option.read or type(default)
     if default is REQUIRED:
         arguments["required"] = True
+    # An empty default is none to a reader.
     elif default is not None:
         arguments["default"] = default
         arguments["help"] += f" (default: {default})" if default not in ("", (), []) else ""
@@ -337,7 +351,7 @@ def emit(
 
 
 def columns(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield the lines of a table of names and texts, which are wrapped."""
+    """Yield a table of names and texts, pair by pair; long texts are wrapped into a column."""
     width = max(len(name) for name, _ in pairs) + 2
     for name, text in pairs:
         lines = textwrap.wrap(text, WIDTH - width, break_long_words=False, break_on_hyphens=False)
@@ -437,14 +451,14 @@ def doubts_of_range(args: argparse.Namespace, metric: str, higher_is_better: boo
     """
     if not args.range:
         return []
-    # A file that does not name its metric is read as the metric "score".
+    # Of scores whose file names no metric, nothing is known.
     (first, last), known = args.range, known_scale(metric)
     if first < last and not higher_is_better:
         return [
             f"a lower {metric} is known to be better, so {first:g} is its best score and {last:g} "
             f"its worst: write --range {last:g},{first:g}"
         ]
-    if first > last and metric != "score" and known is not None and known.higher_is_better:
+    if first > last and metric != UNNAMED and known is not None and known.higher_is_better:
         return [
             f"a higher {metric} is known to be better, but --range {first:g},{last:g} makes "
             f"{last:g} its best score: write --range {last:g},{first:g} if that is not meant"

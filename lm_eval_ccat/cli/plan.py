@@ -67,6 +67,7 @@ def plan(args: argparse.Namespace) -> int:
         else:
             files = chart.save(path.with_suffix(""), [path.suffix[1:] or "svg"])
             lines += [str(file) for file in files]
+    # "+" joins the names of several tasks.
     lines.append(_next_step(args.config, flags, content["task"].split("+")))
     emit(args.json, content, lines)
     return 0

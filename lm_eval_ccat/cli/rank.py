@@ -163,6 +163,7 @@ def _layers(file: Path | None, flags: Values, models: list[Any]) -> tuple[Any, A
     if models or "tasks" in flags:
         flag = "model" if models else "task"
         raise UsageError(f"--{flag} cannot be combined with {file}; write it there")
+    # Paths of the file start from its folder, but that of a flag from where the command is given.
     if include := flags.get("harness", {}).get("include_path"):
         flags["harness"]["include_path"] = str(Path(include).absolute())
     return file, flags

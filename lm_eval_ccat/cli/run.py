@@ -71,6 +71,7 @@ class HarnessCommand:
     options : dict
         The flags that are given, else the values of the harness's own ``--config``.
     tasks : list of str
+        Names or files, without commas.
     kind : str
         Type of the model, such as ``"hf"``.
     arguments : dict
@@ -146,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     CcatError
         If flags cannot be combined, or a bank cannot be used.
     """
-    # The harness's command must see none of our flags.
+    # The harness's command must see none of our flags: this takes them out of `args`.
     typed, flags = flags_given(args, "run"), given_by_flags(args, "run")
     adaptive, name = vars(args).pop("adaptive"), vars(args).pop("leaderboard_name")
     command = HarnessCommand(args)
@@ -155,8 +156,10 @@ def run(args: argparse.Namespace) -> int:
     command.require_model()
     if adaptive:
         return _run_adaptively(command, flags, name)
-    for flag in (*typed, *(["--leaderboard_name"] if name is not None else [])):
-        raise UsageError(f"{flag} needs --adaptive")
+    if name is not None:
+        typed.append("--leaderboard_name")
+    if typed:
+        raise UsageError(f"{typed[0]} needs --adaptive")
     from ..harness import internals
     from ..harness.scorers import record_scorers
 

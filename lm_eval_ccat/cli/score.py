@@ -56,8 +56,9 @@ def score(args: argparse.Namespace) -> int:
     # An ending that readers do not know would be found out after the scoring.
     if output.suffix not in (".parquet", ".csv"):
         raise UsageError(f"a score table is a .parquet or a .csv file, not {output.name}")
+    # Makes the folder, or says that it cannot, before answers are scored, which may cost money.
     with writing(output):
-        pass  # before answers are scored, which may cost money
+        pass
     options = {name: getattr(args, name) for name in _OF_RESCORE}
     table = rescore(
         args.logs, args.metric, **options, note=lambda text: print(text, file=sys.stderr)

@@ -82,7 +82,8 @@ def _against_full_results(args: argparse.Namespace) -> int:
             for logs in args.full
         ]
     full = reduce(union, tables)
-    # Only where the run's own name is not among the full results, which may have both.
+    # The name in logs by that in the run, only where the full results lack the latter: they may
+    # have both.
     names = {
         name: logged_name
         for logged_name, name in stored.logged_names().items()
@@ -101,4 +102,5 @@ def _against_full_results(args: argparse.Namespace) -> int:
     outcome = audit(stored.content, full, names)
     emit(args.json, {"run": stored.source, **outcome.to_dict()}, [outcome.to_text()])
     warn(*dict.fromkeys(notes), *outcome.content["warnings"])
+    # The same code, 3, says that too many intervals miss.
     return verifying.OTHER_VERSION if outcome.intervals_fail else verifying.SOUND

@@ -178,6 +178,7 @@ def _compare(
         say(f"  {name:<18}{truth[name]:>10.4f}{block['estimate']:>10.4f}"
             f"{block['n_items']:>8}{documents:>6}")  # fmt: skip
     decided = [pair for pair in content["pairwise"] if pair["decision"] == "decided"]
+    # `a` of a pair is the model that the ranking puts first, `p` the probability that it is better.
     wrong = [pair for pair in decided if truth[pair["a"]] < truth[pair["b"]]]
     pairs, used = len(order) * (len(order) - 1) // 2, content["items_administered"]
     say(

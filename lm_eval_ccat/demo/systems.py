@@ -161,7 +161,7 @@ def any_sentence(body: str) -> str:
 
 
 def frequent(body: str) -> str:
-    """SumBasic: the sentence whose words are most frequent in the document."""
+    """SumBasic: the sentence whose words are most frequent in the document, cut to 14 words."""
     counts = Counter(content_words(body))
     weights = {word: count / counts.total() for word, count in counts.items()}
 
@@ -173,7 +173,10 @@ def frequent(body: str) -> str:
 
 
 def central(body: str) -> str:
-    """A small TextRank: the sentence most like the others, early ones first."""
+    """A small TextRank: the sentence most like the others, early ones first, cut to 14 words.
+
+    Sentence i (from 0) scores the sum of its overlaps with the others over 1 + i/4.
+    """
     choices = sentences(body)
     bags = [set(content_words(sentence)) for sentence in choices]
     scores = [
@@ -184,6 +187,8 @@ def central(body: str) -> str:
 
 
 def _overlap(a: set[str], b: set[str]) -> float:
+    """TextRank's likeness of two sentences: words in common, over the logs of their numbers."""
+    # One is added to each number, as the log of 1 is 0.
     return len(a & b) / (math.log(len(a) + 1) + math.log(len(b) + 1)) if a and b else 0.0
 
 
@@ -228,6 +233,7 @@ def readable(name: str) -> str:
 
 
 def _of_body(summarise: Callable[[str], str]) -> Summariser:
+    """What ``summarise`` makes of the body; the name is left out."""
     return lambda name, body: summarise(body)
 
 
@@ -310,10 +316,12 @@ class DemoSystem(LM):  # type: ignore[misc]
         for request in requests:
             if self.delay:
                 time.sleep(self.delay)
-            # The prompt as the demo's task writes it: name, body, question.
+            # The prompt as the demo's task writes it: name, body, question. A prompt of one line is
+            # all body.
             text = request.args[0].rpartition("\n\n")[0] or request.args[0]
             name, newline, body = text.partition("\n")
             answer = self._summarise(name, body) if newline else self._summarise("", text)
+            # The harness's cache of answers (--use_cache) takes each one as it comes.
             self.cache_hook.add_partial("generate_until", request.args, answer)
             answers.append(answer)
         return answers

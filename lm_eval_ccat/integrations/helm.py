@@ -49,7 +49,7 @@ _NOT_PUBLIC = (401, 403, 404, 410)
 _TEXTS, _MEANS = "instances.json", "stats.json"
 #: Least number of documents that a scenario shares with the task.
 _MIN_DOCUMENTS = 20
-#: HELM's metrics that say whether an answer is right.
+#: HELM's metrics that say whether an answer is right; the first that a run has counts.
 _RIGHTNESS = (
     "final_number_exact_match", "chain_of_thought_correctness", "math_equiv_chain_of_thought",
     "math_equiv", "exact_match", "quasi_exact_match",
@@ -97,7 +97,7 @@ def fetch(name: str, task: str, request: LogRequest) -> Path:
             )
         documents = _Documents(dict(zip(session.doc_ids, internals.documents(session.task))))
         doc_ids_of = _scenarios_with_task(bucket, task, runs_of, documents)
-        # Of a model that ran several of these scenarios, the first one counts.
+        # Of a model that ran several of these scenarios, the first one counts: it is put last.
         run_of = {run.model: run for scenario in reversed(doc_ids_of) for run in runs_of[scenario]}
         first_scenario = first_of(list(doc_ids_of), 1)
         means = _means(bucket, [run_of[model] for model in request.candidates(sorted(run_of))])
@@ -159,7 +159,7 @@ class _Run(NamedTuple):
 
     @property
     def scenario(self) -> str:
-        """The scenario with its arguments, which has the same instances in every run."""
+        """The scenario with its arguments; a scenario has the same instances in every run."""
         return helm_task(self.name)
 
     @property
@@ -355,7 +355,7 @@ def _means_by_metric(file: Path) -> dict[str, float]:
 
 
 def _rightness(metrics: Collection[str]) -> str | None:
-    """Return which of a run's metrics says whether an answer is right."""
+    """Return which of a run's metrics says whether an answer is right; None if none does."""
     return next((metric for metric in _RIGHTNESS if metric in metrics), None)
 
 

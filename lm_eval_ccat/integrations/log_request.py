@@ -9,12 +9,12 @@ from itertools import zip_longest
 
 from ..bank.bank import family_of
 from ..grouping import grouped
+from ..scores.reading import Progress
 from ..shown import PathNames
 from ..upkeep.score_tables import MAX_GB, MODELS
 
-#: Models that are looked at for each one that is taken, by what says in little how able they are.
+#: Models whose small files of mean scores are fetched, for each model that is taken.
 _CANDIDATES_PER_MODEL = 3
-Progress = Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,13 @@ class LogRequest:
         return self.models or MODELS
 
     def candidates(self, models: Sequence[str]) -> list[str]:
-        """Return the models of which it is looked up how able they are, before some are taken."""
+        """Return the models whose mean scores are looked up, of which `n_models` are then taken."""
         return _one_of_each_family(models, _CANDIDATES_PER_MODEL * self.n_models)
 
 
 def _one_of_each_family(models: Sequence[str], n_models: int) -> list[str]:
     """Choose models by name alone: one of each family in turn, in an order without a meaning."""
+    # By a hash of the name: no order of names may decide, and each call gives the same.
     shuffled = sorted(models, key=lambda name: hashlib.sha256(name.encode()).digest())
     families = grouped((family_of(model), model) for model in shuffled)
     turns = zip_longest(*families.values())

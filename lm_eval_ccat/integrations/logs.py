@@ -47,7 +47,7 @@ _LEAST_SPEED = 1e5
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 _ARCHIVE = "https://codeload.github.com/{repo}/tar.gz/{ref}"
 _GITHUB = re.compile(r"github:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<ref>[\w./-]+))?")
-_BOARD = re.compile(r"hub:(?P<owner>[\w.-]+)(?:@(?P<run>[\w.:-]+))?")
+_BOARD = re.compile(r"hub:(?P<owner>[\w.-]+)(?:@(?P<date>[\w.:-]+))?")
 _DETAILS = re.compile(r"[\w.-]+/(?P<organisation>.+?)__(?P<model>.+)-details")
 
 
@@ -104,7 +104,7 @@ def logs_of(names: Sequence[str], request: LogRequest | None = None) -> Iterator
 def _put_logs(name: str, target: Path, request: LogRequest) -> None:
     """Put the logs that a name stands for into a folder: fetched, unpacked or linked."""
     if board := _BOARD.fullmatch(name):
-        _fetch_board(board["owner"], board["run"] or "", request, target)
+        _fetch_board(board["owner"], board["date"] or "", request, target)
     elif github := _GITHUB.fullmatch(name):
         archive = target.with_name(f"{target.name}.tar.gz")
         url = _ARCHIVE.format(repo=github["repo"], ref=github["ref"] or "HEAD")
@@ -128,7 +128,10 @@ def _must_be_fetched(name: str) -> bool:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Make a file or folder appear at `target`; a link, as banks record where their logs lie."""
+    """Make a file or folder appear at `target`, by a link where there are links.
+
+    A bank records where its logs lie, and readers follow a link to where that is.
+    """
     try:
         target.symlink_to(source.resolve() if source.is_dir() else source, source.is_dir())
     # Windows lets few users make links.
@@ -186,7 +189,8 @@ def _chosen_runs(hub: Hub, owner: str, date: str, request: LogRequest) -> list[_
         for model in candidates
         if (run := _newest_run(api, repo_of[model], request.tasks, date))
     }
-    # Results files are small: they say which models to take before samples are fetched.
+    # Mean score by model. Results files are small: they say which models to take before samples are
+    # fetched, and how fast the hub sends.
     scores = {
         model: score
         for model, run in run_of.items()

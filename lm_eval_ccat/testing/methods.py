@@ -41,7 +41,7 @@ def example_table(n_models: int = 12, n_items: int = 40, seed: int = 0) -> Score
 
 
 class PolicyStep(NamedTuple):
-    """An item that a model was asked, and the probability with which it was drawn, if it was."""
+    """A model's and an item's position, and the probability if the item was drawn at random."""
 
     model: int
     item: int
@@ -53,7 +53,17 @@ _BANKS: dict[tuple[type, tuple[str, ...]], ItemBank] = {}
 
 
 def follow(policy: Policy, scores: Floats, n_items: int) -> list[PolicyStep]:
-    """Ask every model `n_items` items that the policy chooses, and tell it their scores."""
+    """Ask every model `n_items` items that the policy chooses, and tell it their scores.
+
+    Parameters
+    ----------
+    policy : Policy
+        May have been followed before; it then goes on.
+    scores : ndarray of shape (n_models, n_items of the bank)
+        Scores on [0, 1], which the policy is told item by item.
+    n_items : int
+        Further items per model; the models take turns.
+    """
     price = np.ones(scores.shape[1])
     steps: list[PolicyStep] = []
     # A policy need not know what was asked: the suite notes it on the policy, for later calls.
@@ -162,6 +172,7 @@ class MethodSuite:
             for k in (1, 3):
                 choices = policy.next(0, available, [], np.ones(n), k)
                 items = [choice.item for choice in choices]
+                # A policy may choose fewer than k items, but none twice.
                 assert 1 <= len(set(items)) == len(choices) <= k and available[items].all()
                 assert all(
                     choice.probability is None or 0.0 < choice.probability <= 1.0
@@ -197,6 +208,8 @@ class MethodSuite:
                 assert (expected >= 0.0).all() and (expected <= 1.0).all()
                 description = policy.describe(j)
                 assert np.isfinite((description.ability, description.ability_error)).all()
+                # At twice the price an item must not be worth more. A method without priorities
+                # lets models take turns.
                 dear, cheap = (policy.priorities([j], [[]], [price]) for price in (2.0, 1.0))
                 assert dear is None or cheap is None or dear[0] <= cheap[0]
             follow(policy, scores, 1)
@@ -255,6 +268,7 @@ class MethodSuite:
     # -- upkeep -------------------------------------------------------------------------------
 
     def test_item_curves_expect_more_of_better_models(self) -> None:
+        # Curves, the expected score by ability, are what a method may lack.
         if not self.method.has_curves:
             return
         bank = self.bank()
@@ -267,12 +281,13 @@ class MethodSuite:
 
 
 def _same(first: Belief, second: Belief) -> bool:
-    """Whether two beliefs are equal to the last bit."""
+    """Whether two beliefs are equal to the last bit, in all that depends on what they were told."""
     parts = ("location", "variance", "df", "n")
     return all(np.array_equal(getattr(first, part), getattr(second, part)) for part in parts)
 
 
 def _error_of(call: Any, kind: type[Exception]) -> Exception:
+    """Return the error of a kind that a call raises; fail if it raises none."""
     try:
         call()
     except kind as error:

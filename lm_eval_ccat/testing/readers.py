@@ -96,6 +96,7 @@ class ReaderSuite:
                 content = file.read_bytes()
                 for share in (0.0, 0.3, 0.9):
                     file.write_bytes(content[: int(len(content) * share)])
+                    # Any error but one of the package fails the test.
                     _error(path, self.query)
                 file.write_bytes(content)
 

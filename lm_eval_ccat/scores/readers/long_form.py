@@ -57,7 +57,7 @@ _REMEDY = (
     "write it again, as UTF-8 with commas or as Parquet, with a number or a text as doc_id in "
     "every row"
 )
-#: Texts of one row, by the places of some columns.
+#: Texts of one row in some columns, in their order.
 Texts = tuple[str | None, ...]
 
 
@@ -147,10 +147,10 @@ class Source:
         with self.readable():
             file_schema = self._read(frame)
         self._file_names: list[str] = file_schema.names
-        # A model's or task's name stands in many rows, and is read as a number; ids are all but
-        # as many as the rows.
+        # A model's or task's name stands in many rows, and is read as its index among the distinct
+        # ones. Ids are nearly as many as the rows.
         texts = (self._pa.string(), self._pa.large_string())
-        self._texts = [
+        self._coded_columns = [
             field.name
             for field in file_schema
             if field.type in texts and field.name not in ("doc_id", "id")
@@ -166,7 +166,7 @@ class Source:
         if self._metric is not None:
             self._rename(self._metric, "score")
         missing = [column for column in ("doc_id", "score") if column not in self.names]
-        #: Items of a wide table, by the place of their column; empty for a long one.
+        #: Items of a wide table, by the position of their column; empty for a long one.
         self.items = _items(schema) if len(missing) == 2 else {}
         if missing and not self.items:
             raise self._no_column(missing[0])
@@ -219,18 +219,18 @@ class Source:
 
     @staticmethod
     def _metric_of(schema: Any) -> str | None:
-        """Return the only column of numbers beside doc_id that no other meaning has, if any."""
+        """Return the one column without another meaning, if it holds numbers: a metric's scores."""
         import pyarrow.types as kinds
 
         # A table that names its metric, or its column of scores, means no other column.
         if "doc_id" not in schema.names or {"score", "metric"} & set(schema.names):
             return None
-        values = [name for name in schema.names if name not in (*_USED, *_NAMELESS)]
-        # Of two columns of numbers, one cannot tell which is the score.
-        if len(values) != 1:
+        names = [name for name in schema.names if name not in (*_USED, *_NAMELESS)]
+        # Of two columns, one cannot tell which is the score.
+        if len(names) != 1:
             return None
-        kind = schema.field(values[0]).type
-        return values[0] if kinds.is_floating(kind) or kinds.is_integer(kind) else None
+        kind = schema.field(names[0]).type
+        return names[0] if kinds.is_floating(kind) or kinds.is_integer(kind) else None
 
     def parts(self, columns: Sequence[str] = _USED) -> Iterator[tuple[Key, Any]]:
         """Yield the rows in batches, each with the outcome that all of its rows are of.
@@ -241,7 +241,7 @@ class Source:
             Columns to read of a long table; of a wide one, which has a column for each item, all
             are read.
         """
-        # A wide table is of one outcome, which no column states.
+        # The columns that say what a row is of. A wide table is of one outcome, which none states.
         stating = [] if self.items else [name for name in _NAMES if name in self.names]
         with self.readable():
             for batch in self._batches(columns):
@@ -259,7 +259,7 @@ class Source:
     def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the rows in batches of about the same number of scores; of a long table, `columns`.
 
-        A long table without any of these has the column of scores.
+        Of a long table that has none of these, the scores are read: each batch needs its length.
         """
         n_rows = _BATCH // len(self.items) + 1 if self.items else _BATCH
         names = self.names
@@ -269,7 +269,7 @@ class Source:
             file_name for file_name, name in zip(self._file_names, self.names) if name in names
         ]
         if self._table is None:
-            file = self._parquet(read_dictionary=self._texts)
+            file = self._parquet(read_dictionary=self._coded_columns)
             batches = file.iter_batches(n_rows, columns=file_names)
         else:
             table = self._table if self.items else self._table.select(file_names)
@@ -328,7 +328,7 @@ def _tables(
         # A finished grid's memory goes to its table; the next one needs room.
         grid, scale_columns = collected.pop(key)
         try:
-            scale, lower = _scale(path, scale_columns)
+            scale, lower_is_better = _scale(path, scale_columns)
             yield grid.finish(
                 path,
                 query,
@@ -336,7 +336,7 @@ def _tables(
                 task=key.task or query.task,
                 filter=key.filter or query.filter,
                 stated_scale=scale,
-                lower_is_better=lower,
+                lower_is_better=lower_is_better,
                 unique=True,
                 sources=(str(path),),
             )
@@ -374,9 +374,9 @@ def _lay(grid: ScoreGrid, file: Path, batch: Any) -> None:
     # A table without models is of one, called after the file.
     labels = [_label({"model": file.stem, **dict(zip(of_row, text))}) for text in texts]
     without_model = [code for code, label in enumerate(labels) if not label["model"]]
-    unnamed = int(np.isin(label_codes, without_model).sum())
+    n_unnamed = int(np.isin(label_codes, without_model).sum())
     scores = _scores_of(file, batch["score"])
-    _require_rows(file, unnamed, batch["doc_id"], scores)
+    _require_rows(file, n_unnamed, batch["doc_id"], scores)
     hashes, marks = (
         _optional(batch[name], n) if name in names else (None,)
         for name in ("doc_hash", "prompt_hash")
@@ -405,13 +405,13 @@ def _scores_of(file: Path, column: Any) -> NDArray[Any]:
         ) from e
 
 
-def _require_rows(file: Path, unnamed: int, ids: Any, scores: NDArray[Any]) -> None:
+def _require_rows(file: Path, n_unnamed: int, ids: Any, scores: NDArray[Any]) -> None:
     """Refuse rows of a long table without a model, without an item or with an infinite score."""
     import pyarrow.types as kinds
 
     fault = ""
-    if unnamed:
-        fault = f"{unnamed} rows name no model; name it, or leave them out"
+    if n_unnamed:
+        fault = f"{n_unnamed} rows name no model; name it, or leave them out"
     elif ids.null_count:
         fault = f"{ids.null_count} rows have no doc_id; write it, or leave them out"
     elif kinds.is_floating(ids.type):
@@ -438,7 +438,8 @@ def _ids_of(column: Any, n: int) -> Coded:
 
 
 def _optional(column: Any, n: int) -> Coded:
-    """Return the texts of `n` rows; None for an empty one."""
+    """Return the texts of `n` rows in a column that may have gaps; None for an empty one."""
+    # An empty text of a CSV is a missing one.
     texts, codes = _coded([column], n)
     return Coded([text or None for (text,) in texts], codes)
 
@@ -464,7 +465,7 @@ def _require_one_configuration(source: Source, batch: Any) -> None:
 
 
 def _label(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what names a row; spaces around the name of a model are no part of it."""
+    """Return what names a row, its model without spaces around it; "" for a row without one."""
     return {**texts, "model": (texts["model"] or "").strip()}
 
 
@@ -489,24 +490,25 @@ def _config(label: Mapping[str, Any], file: Path) -> str:
 
 
 def _items(schema: Any) -> dict[int, int | str]:
-    """Return the items of a wide table by the place of their column; none if it is not wide.
+    """Return the items of a wide table by the position of their column; {} if it is not wide.
 
-    They are numbers where all their names are.
+    They are numbers if the names of all their columns are.
     """
     import pyarrow.types as kinds
 
     if (model_column := _model_column(schema)) is None:
         return {}
     no_items = (model_column, "config", "repeat", *_SCALE)
-    names = {place: name for place, name in enumerate(schema.names) if name not in no_items}
-    for place in names:
-        kind = schema.types[place]
+    name_of = {i: name for i, name in enumerate(schema.names) if name not in no_items}
+    # In a wide table every other column holds scores; one of texts means another kind of table.
+    for i in name_of:
+        kind = schema.types[i]
         if not any(is_kind(kind) for is_kind in (
             kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_null
         )):  # fmt: skip
             return {}
-    numbered = all(map(is_number, names.values()))
-    return {place: int(name) if numbered else name for place, name in names.items()}
+    numbered = all(map(is_number, name_of.values()))
+    return {i: int(name) if numbered else name for i, name in name_of.items()}
 
 
 def _model_column(schema: Any) -> str | None:
@@ -583,7 +585,10 @@ def _labels_of_wide(source: Source, batch: Any) -> Coded:
 
 
 def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool | None]:
-    """Return the scale that the columns state, and whether less is better; None if not stated."""
+    """Return the scale that the columns state, and whether less is better; None if not stated.
+
+    Of a cap, which implies its direction, the second is None, too.
+    """
     for name, values in columns.items():
         if len(values) > 1:
             examples = sorted(map(str, values))[:4]
@@ -597,19 +602,20 @@ def _scale(path: Path, columns: dict[str, set[Any]]) -> tuple[Scale | None, bool
         if higher.lower() not in ("true", "false"):
             raise ScaleError(f"{path}: higher_is_better must be true or false, not {higher!r}")
         higher = higher.lower() == "true"
-    for name, value in zip(_SCALE, (low, high, True, cap)):
+    for name, value in (("scale_min", low), ("scale_max", high), ("scale_cap", cap)):
         if not isinstance(value, int | float | None):
             raise ScaleError(f"{path}: {name} must be a number, not {value!r}")
     # A cap says all: from 0 on, and less is better.
     if cap is not None:
         return Scale(cap=cap), None
-    lower = None if higher is None else not higher
+    lower_is_better = None if higher is None else not higher
     if low is None and high is None:
-        return None, lower
+        return None, lower_is_better
     # One end alone is likelier a mistake than a scale without the other.
     if low is None or high is None:
         raise ScaleError(f"{path}: give both scale_min and scale_max, or neither")
-    return Scale(float(low), float(high), higher_is_better=not lower), lower
+    scale = Scale(float(low), float(high), higher_is_better=not lower_is_better)
+    return scale, lower_is_better
 
 
 def _sources(path: Any) -> list[Source]:
@@ -642,8 +648,8 @@ def _with_ids(table: Any) -> Any:
     import pyarrow.compute as pc
 
     for name in {"doc_id", "id"} & set(table.column_names):
-        place = table.column_names.index(name)
-        texts = table.column(place)
+        position = table.column_names.index(name)
+        texts = table.column(position)
         texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
         trimmed = pc.utf8_trim_whitespace(texts)
         ids = texts
@@ -652,7 +658,7 @@ def _with_ids(table: Any) -> Any:
             numbers = pc.cast(trimmed, pa.int64())
             # 007 is no integer's text, and another item than 7.
             ids = numbers if pc.cast(numbers, pa.string()).equals(trimmed) else texts
-        table = table.set_column(place, name, ids)
+        table = table.set_column(position, name, ids)
     return table
 
 
@@ -734,7 +740,8 @@ def _distinct(numbers: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 def _flat(array: Any) -> NDArray[Any]:
     """Return the values of a numeric column without nulls, straight from its buffer."""
-    # NumPy calls Arrow's `double` float64; other names agree.
+    # The first buffer says which values are null, the second holds them. NumPy calls Arrow's
+    # `double` float64; other names agree.
     kind = np.dtype(str(array.type).replace("double", "float64"))
     size, offset = len(array), array.offset
     return np.frombuffer(array.buffers()[1], dtype=kind, count=size, offset=offset * kind.itemsize)
