@@ -82,9 +82,8 @@ def place(args: argparse.Namespace) -> int:
 
     # The board is read first: one that is damaged must not cost a run.
     board, display = boards.Board(args.board), Placing(json=args.json)
-    code = _print_added(
-        args, board, boards.place(board, args.source, name=args.name, observer=display)
-    )
+    added = boards.place(board, args.source, name=args.name, observer=display)
+    code = _print_added(args, board, added)
     if display.spent:
         display.note(display.spent)
     return code
@@ -100,13 +99,8 @@ def _print_added(args: argparse.Namespace, board: boards.Board, added: Added) ->
     words = {row.model: state.in_words(row) for row in added.rows}
     rows = [{**row.to_dict(), "in_words": words[row.model]} for row in added.rows]
     content = {"rows": rows, "left_out": added.left_out, "notes": added.notes}
-    emit(
-        args.json,
-        content,
-        [*map(visible_line, words.values()), _to_publish(board)]
-        if words
-        else ["No row was added."],
-    )
+    lines = [*map(visible_line, words.values()), _to_publish(board)]
+    emit(args.json, content, lines if words else ["No row was added."])
     warn(*added.notes, *added.reasons)
     warn(*_suspicions(board, words))
     return PARTIAL if added.partial else 0
@@ -155,12 +149,8 @@ def check(args: argparse.Namespace) -> int:
         apart = boards.standing(board).weighed_otherwise
         suspicions += [unnamed_evidence(board), apart, *_suspicions(board)]
     suspicions = [text for text in suspicions if text]
-    content = {
-        "rows": [asdict(finding) for finding in checked],
-        "head": head,
-        "warnings": suspicions,
-    }
-    emit(args.json, content, lines)
+    rows = [asdict(finding) for finding in checked]
+    emit(args.json, {"rows": rows, "head": head, "warnings": suspicions}, lines)
     warn(*suspicions)
     return 1 if counts["refused"] else 0
 

@@ -67,9 +67,8 @@ def _repair(args: argparse.Namespace) -> int:
             f"{condition.damage}.\nThe journal now holds the {condition.records} sound records "
             f"before it; the damaged one is {damaged.name}.\nContinue the run with --resume."
         )
-    emit(
-        args.json, {**asdict(condition), "kept": None if damaged is None else str(damaged)}, [text]
-    )
+    kept = None if damaged is None else str(damaged)
+    emit(args.json, {**asdict(condition), "kept": kept}, [text])
     return 0
 
 

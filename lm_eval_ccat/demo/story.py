@@ -95,12 +95,8 @@ def demo(
 
     say(f"Full runs of {len(CALIBRATING)} known systems, for calibration:")
     known = run_in_full(tuple(CALIBRATING), logs)
-    say(
-        "  "
-        + ", ".join(
-            f"{name} {known[name]:.3f}" for name in sorted(known, key=lambda name: -known[name])
-        )
-    )
+    order = sorted(known, key=lambda name: -known[name])
+    say("  " + ", ".join(f"{name} {known[name]:.3f}" for name in order))
     bank = dated(calibrate(ScoreTable.read(logs, metric="rougeL", task=TASK_NAME)))
     bank.save(bank_file)
     n_kept = int(bank.kept.sum())

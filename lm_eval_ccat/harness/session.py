@@ -30,11 +30,11 @@ from ..scores.prompts import (
     DIGITS,
     WRITTEN,
     as_sent,
-    asked,
     canonical,
     hash_of,
     mark_of,
     requests_of,
+    text_of_requests,
     written_mark,
 )
 from . import internals
@@ -726,7 +726,7 @@ class TaskSession:
 
 def _text_of(requests: Sequence[Any], write: Callable[[Any], str] = canonical) -> str:
     """Return what a document's requests ask, as one text."""
-    return asked(requests_of([request.args for request in requests]), write)
+    return text_of_requests(requests_of([request.args for request in requests]), write)
 
 
 def refuse_unsupported(task: Any, lm: Any) -> None:

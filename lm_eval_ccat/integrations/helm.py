@@ -1,9 +1,9 @@
 """Scores that HELM published, joined to the documents of one of the harness's tasks by their text.
 
 ``helm:lite`` is the newest release of a project in HELM's public bucket, ``helm:lite@v1.13.0`` a
-given one. HELM samples and numbers its documents itself, so nothing but a document's text says
-which of the harness's it is: the text of a HELM instance must be a text of exactly one document of
-the task, whose texts hold the instance's references, too, where several have the same question.
+given one. HELM samples and numbers its documents itself, so nothing but its text says which of the
+harness's documents an instance of HELM is: the only one of the task that has this text in a field.
+Of several with the same question, it is the only one that has the instance's references, too.
 
 Layout: ``PROJECT/benchmark_output/releases/RELEASE/runs_to_run_suites.json`` names the suite of
 every run, ``PROJECT/benchmark_output/runs/SUITE/RUN`` holds a run's ``instances.json`` (texts) and
@@ -251,8 +251,8 @@ def _scenarios_with_task(
 ) -> dict[str, DocIds]:
     """Return the scenarios that hold documents of a task, each with HELM's ids of these.
 
-    Those with most runs come first. Only scenarios whose names are as much like the task's as that
-    of the first one found to hold some are returned.
+    Scenarios are looked at by the likeness of their names to the task's. Once some hold documents,
+    only those of equally like names are looked at, too. The one with most runs comes first.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from ..plugins import did_you_mean
 from ..runs.directory import RunDirectory, read_object
 from ..scores import ScoreTable
 from ..scores.configuration import model_of, names_by_configuration
-from ..scores.prompts import Marks, asked, mark_of, requests_of
+from ..scores.prompts import Marks, mark_of, requests_of, text_of_requests
 from ..scores.readers.logged_runs import find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import OF_METRIC_TABLE, UNNAMED, YAML, Logged, Query
@@ -610,7 +610,7 @@ def prompts_in(side: Any, task: str | None, marks: Marks) -> dict[Any, str]:
         for row in sound_rows(run.samples):
             doc_id, requests = row["doc_id"], requests_of(row.get("arguments"))
             # Of several runs in the logs only one asked in the way that is compared.
-            if requests and marks.get(doc_id) == mark_of(text := asked(requests)):
+            if requests and marks.get(doc_id) == mark_of(text := text_of_requests(requests)):
                 texts[doc_id] = text
     return texts
 

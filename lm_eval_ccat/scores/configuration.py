@@ -204,12 +204,12 @@ def configuration_of(name: str, model_args: Any, settings: Mapping[str, Any]) ->
     }
 
 
-def drawing(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the part of generation settings that says how answers are drawn, if not as usual.
+def sampling_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the part of generation settings by which answers are sampled; {} if they are not.
 
     Examples
     --------
-    >>> drawing({"until": [], "temperature": 0.8}), drawing({"temperature": 0.0})
+    >>> sampling_settings({"until": [], "temperature": 0.8}), sampling_settings({"temperature": 0})
     ({'temperature': '0.8'}, {})
     """
     return _generating({key: settings.get(key) for key in _USUAL_GENERATION})

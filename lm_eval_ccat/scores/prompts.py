@@ -227,7 +227,7 @@ def messages_of(prompt: Any) -> list[dict[str, Any]] | None:
     return list(prompt) if are_messages else None
 
 
-def asked(requests: Sequence[Request], write: Callable[[Any], str] = canonical) -> str:
+def text_of_requests(requests: Sequence[Request], write: Callable[[Any], str] = canonical) -> str:
     """Return what the requests of an item ask, as one text.
 
     Parameters
@@ -238,9 +238,9 @@ def asked(requests: Sequence[Request], write: Callable[[Any], str] = canonical) 
 
     Examples
     --------
-    >>> asked([("2 + 2?", None)])
+    >>> text_of_requests([("2 + 2?", None)])
     '2 + 2?'
-    >>> asked([("2 + 2?", " 4"), ("2 + 2?", " 5")])
+    >>> text_of_requests([("2 + 2?", " 4"), ("2 + 2?", " 5")])
     '[["2 + 2?",[" 4"," 5"]]]'
     """
     match requests:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import CcatError
 from ..scores import ScoreTable
+from ..scores.reading import files_at
 from ..scores.table import READERS, Reader, reader_of
 
 
@@ -89,10 +90,7 @@ class ReaderSuite:
 
     def test_a_log_cut_off_is_read_in_part_or_refused(self) -> None:
         with self.log() as path:
-            files = (
-                [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-            )
-            for file in files:
+            for file in files_at(path, "*"):
                 content = file.read_bytes()
                 for share in (0.0, 0.3, 0.9):
                     file.write_bytes(content[: int(len(content) * share)])

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from ...errors import ScoreTableError
 from ...grouping import grouped
 from ...shown import plural, short, some
-from ..configuration import drawing
+from ..configuration import sampling_settings
 from ..table import REPEAT_CONFIG
 from .logged_runs import LoggedRun
 
@@ -97,13 +97,11 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
         # A run that does not state what defines the benchmark may be of the same one.
         if key in DEFINING:
             values = [(run, value) for run, value in values if value != "null"]
-        models_by_value: dict[str, set[str]] = {}
-        for run, value in values:
-            models_by_value.setdefault(value, set()).add(run.model)
+        models_by_value = grouped((value, run.model) for run, value in values)
         # All runs agree.
         if len(models_by_value) < 2:
             continue
-        n_models = {value: len(names) for value, names in models_by_value.items()}
+        n_models = {value: len(set(models)) for value, models in models_by_value.items()}
         sizes = Counter(n_models).most_common(4)
         counts = ", ".join(f"{short(value)} ({plural(n, 'model')})" for value, n in sizes)
         differs = f"{key} differs between logs: {counts}"
@@ -111,10 +109,8 @@ def comparable_runs(runs: Sequence[LoggedRun]) -> tuple[list[LoggedRun], list[st
             warnings.append(f"{differs}; all are used")
             continue
         # Of values that equally many models have, the one of the latest run.
-        latest_date: dict[str, str] = {}
-        for run, value in values:
-            latest_date[value] = max(run.date, latest_date.get(value, ""))
-        common = max(n_models, key=lambda value: (n_models[value], latest_date[value]))
+        dates = grouped((value, run.date) for run, value in values)
+        common = max(n_models, key=lambda value: (n_models[value], max(dates[value])))
         left_out = [run.samples for run, value in values if value != common]
         comparable = [run for run in comparable if run.samples not in left_out]
         warnings.append(
@@ -172,7 +168,9 @@ def _with_repeat_numbers(
     """Return labels where runs of one label that sample their answers are numbered by date."""
     by_date = sorted(range(len(runs)), key=lambda position: runs[position].date)
     repeats = grouped(
-        (labels[position], position) for position in by_date if drawing(runs[position].generation)
+        (labels[position], position)
+        for position in by_date
+        if sampling_settings(runs[position].generation)
     )
     numbered = list(labels)
     for (model, config), positions in repeats.items():

@@ -344,14 +344,14 @@ def _lighteval_logs(path: Path) -> list[Path]:
     return [file for file in files_at(path, "details_*.parquet") if _DETAILS.fullmatch(file.name)]
 
 
-def model_of(file: Path) -> str:
+def _lighteval_model(file: Path) -> str:
     """Return the model whose details of lighteval a file holds, by the folders above it.
 
     Examples
     --------
-    >>> model_of(Path("out/details/org/model/2025-01-01T00-00-00/details_t_2025.parquet"))
+    >>> _lighteval_model(Path("out/details/org/model/2025-01-01T00-00-00/details_t_2025.parquet"))
     'org/model'
-    >>> model_of(Path("details_org__model/2023-09-03T10-57-04/details_t_2023.parquet"))
+    >>> _lighteval_model(Path("details_org__model/2023-09-03T10-57-04/details_t_2023.parquet"))
     'org/model'
     """
     # Above the file is the folder of its date.
@@ -379,7 +379,7 @@ def _lighteval_rows(log: Path, notes: list[str]) -> Iterator[Row]:
     # differ. A log without any has no hashes, and the column of scores is named in its place.
     text = next((name for name in ("doc", "example", "full_prompt") if name in names), column)
     content = data.read(columns=list({column, text}))
-    model, named = model_of(log), _DETAILS.fullmatch(log.name)
+    model, named = _lighteval_model(log), _DETAILS.fullmatch(log.name)
     task, date = named.groups() if named else ("", "")
     rows = zip(content[column].to_pylist(), content[text].to_pylist())
     has_number: dict[str, bool] = {}

@@ -24,7 +24,7 @@ from ...metrics import Metric, Scale, find_metric
 from ...metrics.registry import known_scale
 from ...metrics.text_pairs import SENTENCE, parts_of, script_warning
 from ...shown import plural, some
-from ..configuration import drawing
+from ..configuration import sampling_settings
 from ..grid import ScoreGrid
 from ..reading import Logged, Progress, Query, one_of
 from ..table import REPEAT_CONFIG, Reader, ScoreTable
@@ -262,7 +262,7 @@ def _read_into(
         if rows.unusable:
             unusable = f"{run.samples}, {rows.unusable}"
         warnings += _contradicted_mean(run, metric, rows)
-        if counts[label] > 1 and not drawing(run.generation):
+        if counts[label] > 1 and not sampling_settings(run.generation):
             warnings += _contradictions(run, rows, earlier.setdefault(label, {}))
         grid.lay([label], rows.doc_ids, rows.scores, rows.hashes, rows.marks)
     # Some documents without a number are missing ones; all of them are another metric.

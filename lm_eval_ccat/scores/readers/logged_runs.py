@@ -28,10 +28,10 @@ from ...grouping import grouped
 from ...shown import plural, some
 from ..configuration import (
     configuration_of,
-    drawing,
     model_args_of,
     model_of,
     names_by_configuration,
+    sampling_settings,
 )
 from ..reading import files_at, json_value, one_of, open_log
 from .samples import holds_list, sound_rows
@@ -282,15 +282,10 @@ def can_read(path: Path) -> bool:
     """
     if path.is_file() and (_SAMPLES.fullmatch(path.name) or _RESULTS.fullmatch(path.name)):
         return True
-    if path.is_dir() and any(map(_is_dated, files_at(path, "samples_*.json*"))):
+    if path.is_dir() and any(sample_name(file.name) for file in files_at(path, "samples_*.json*")):
         return True
     samples, unnamed_files = _undated_files(path)
     return bool(samples) or any(_begins(file, _ROW) for file in unnamed_files)
-
-
-def _is_dated(file: Path) -> bool:
-    """Whether a file is called like the samples of a run since 0.4.3."""
-    return _SAMPLES.fullmatch(file.name) is not None
 
 
 def _begins(file: Path, form: re.Pattern[bytes]) -> bool:
@@ -310,7 +305,7 @@ class SampleName(NamedTuple):
 
 
 def sample_name(name: str) -> SampleName | None:
-    """Return what the name of a sample file says; None if it is another file's.
+    """Return what the name of a sample file since 0.4.3 says; None if it is another file's.
 
     Examples
     --------
@@ -353,7 +348,7 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     A file's name joins the arguments of the model and the task; the results file states the task.
     """
     lists = path.parent.glob("*.jsonl*") if path.is_file() else files_at(path, "*.jsonl*")
-    samples = [file for file in lists if not _is_dated(file) and _may_hold_samples(file)]
+    samples = [file for file in lists if not sample_name(file.name) and _may_hold_samples(file)]
     by_name = grouped(
         ((file.parent, _letters_and_digits(file.name.partition(".jsonl")[0])), file)
         for file in samples
@@ -595,7 +590,9 @@ def configurations_of(
     settings, as only the samples may state a temperature.
     """
     by_model = grouped(
-        (run.model, drawing(sent[run.samples]) | run.configuration) for run in runs if run.results
+        (run.model, sampling_settings(sent[run.samples]) | run.configuration)
+        for run in runs
+        if run.results
     )
     merged: dict[str, dict[str, str]] = {}
     for model, configurations in by_model.items():

@@ -25,12 +25,12 @@ from ...shown import short
 from ..prompts import (
     DIGITS,
     as_sent,
-    asked,
     generation_of,
     hash_of,
     mark_of,
     messages_of,
     requests_of,
+    text_of_requests,
     written_mark,
 )
 from ..reading import Progress, is_number, json_lines, json_value, open_log
@@ -231,7 +231,7 @@ def hash_of_row(row: SampleRow) -> str | None:
     >>> hash_of_row({"prompt_hash": "9f", "resps": [[["-1.5", "False"]], [["-2.0", "False"]]]})
     """
     if requests := requests_of(row.get("arguments")):
-        return hash_of(asked(requests, as_sent))
+        return hash_of(text_of_requests(requests, as_sent))
     match row:
         case {"prompt_hash": str(hashed), "resps": [[str(), *_]]}:
             return hashed
@@ -255,7 +255,7 @@ def mark_of_row(row: SampleRow, template: str | None) -> str | None:
     if template and not (requests and messages_of(requests[0][0])):
         return hashed and written_mark(hashed, template)
     # Messages are marked as canonical JSON, whatever template each model has for them.
-    return mark_of(asked(requests)) if requests else None
+    return mark_of(text_of_requests(requests)) if requests else None
 
 
 def tokens_of_row(row: SampleRow) -> dict[str, float] | None:
