@@ -39,11 +39,13 @@ _PERHAPS = re.compile(r"(?:^|_)(?:pwd|pat|pass)$")
 _WORD = re.compile(r"[a-z_]*")
 #: Tokens of a tokenizer and ordinary headers, whose names are like those of credentials.
 _HARMLESS = re.compile(r"(?:^|_)(?:eos|bos|pad|unk)_token$|^(?:content_type|accept.*|user_agent)$")
+#: ``user:password`` of a URL, what a URL asks for, and how a header names its kind of credential.
 _USERINFO = re.compile(r"(?<=://)([^/@\s]+)(?=@)")
 _QUERY = re.compile(r"[?&]([\w-]+)=([^&#\s]+)")
 _SCHEME = re.compile(r"^(?:bearer|basic|token|digest)\s+", re.IGNORECASE)
 #: A text or a number in JSON.
 _TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
+#: An argument, as in ``a=b,c="d e"``.
 _PAIR = re.compile(r"([\w-]+)=(\"[^\"]*\"|'[^']*'|[^,\s]+)")
 
 _lock = threading.Lock()
@@ -195,7 +197,7 @@ def mask_values(value: Any) -> Any:
         return _pattern.sub(MASK, value)
     if isinstance(value, dict):
         return {mask_values(key): mask_values(entry) for key, entry in value.items()}
-    # An `Item` is made of its parts as a tuple is.
+    # A list, a tuple, or an `Item`, which is made of its parts as a tuple is; a named tuple is not.
     if type(value) is list or getattr(type(value), "__new__", None) is tuple.__new__:
         return type(value)(map(mask_values, value))
     return value

@@ -192,6 +192,7 @@ def did_you_mean(name: str, known: Iterable[str], listing: bool = True) -> str:
     '; choose from default, paper'
     """
     names = list(known)
+    # Many names begin with two or three given letters.
     completions = [candidate for candidate in names if len(name) > 3 and candidate.startswith(name)]
     if close := completions[:2] or get_close_matches(name, names, n=2):
         return f"; did you mean {' or '.join(close)}?"

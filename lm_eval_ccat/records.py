@@ -105,7 +105,8 @@ class Replayed(Protocol):
     interrupted : bool
         Whether a person or the system ended the last session.
     closed : bool
-        Whether no session asks for answers.
+        Whether nothing was asked since a session ended or was interrupted; else the last session
+        was killed, or goes on.
     """
 
     ranker: Any

@@ -498,7 +498,7 @@ class ShownTable:
             bool(column) and all(isinstance(cell, int | float) for cell in column)
             for column in columns
         ]
-        return kinds or [False] * len(self.columns)
+        return kinds or [False] * len(self.columns)  # a table without rows
 
 
 class Shown:

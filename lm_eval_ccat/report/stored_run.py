@@ -78,7 +78,8 @@ class StoredAnswers(Collection[StoredAnswer]):
 
     def __iter__(self) -> Iterator[StoredAnswer]:
         # Each item has a number, and each model a byte for every number, which says whether the
-        # result has its answer: sets of items would take 50 times the memory.
+        # result has its answer: sets of items would take 50 times the memory. Items that later
+        # models bring have numbers beyond a model's bytes.
         number_of, answered = dict[Item, int](), dict[str, bytearray]()
         for model, items in self._items.items():
             numbers = [

@@ -121,7 +121,8 @@ class Book:
     interrupted : bool
         Whether the last session was ended by Ctrl-C or SIGTERM.
     closed : bool
-        Whether the last session accounted for all asks in flight; otherwise it was killed.
+        Whether nothing was asked since a session ended or was interrupted; else the last session
+        was killed, or goes on.
     """
 
     def __init__(
