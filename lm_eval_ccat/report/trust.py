@@ -147,6 +147,7 @@ def warnings(run: StoredRun, *, with_course: bool = True) -> Iterator[Remark]:
             "Journal", "The journal ends in a line torn by a crash; that line is left out."
         )
     for task, bank in run.bank_of.items():
+        # The run's own warnings may repeat those of its bank.
         texts = [text for text in bank.warnings if f"bank: {text}" not in doubts]
         yield from (Remark("Items", f"{task}: {text}" if task else text) for text in texts)
     if run.banks is None:

@@ -221,7 +221,7 @@ class Tally:
                 self._count_paid(record)
             case Lost(model=model):
                 self._pay(record)
-                self.asked[model] += record.column is not None
+                self.asked[model] += record.column is not None  # else nothing was billed
                 self.attempts[model][record.why] += 1
             case Windows():
                 self.wire = record.wire

@@ -370,7 +370,8 @@ def _contaminated_items(
     of_weak = np.isfinite(scores) & weak[:, None]
     surprising = of_weak & (scores - expected > EXCESS) & (expected < 0.5)
     p_values = np.ones_like(expected)
-    # A curve of p coefficients fitted to J models predicts a new score with an error of its own.
+    # A curve of p coefficients fitted to J models predicts a new score with an error of its own. No
+    # score on [0, 1] has more variance than one of 0 or 1, whose noise is 1.
     own_error = 1.0 + curves.coefficients.shape[1] / max(len(bank.models), 1)
     noise = np.broadcast_to(np.clip(curves.noise * own_error, 1e-6, 1.0), expected.shape)
     p_values[surprising] = upper_tail(scores[surprising], expected[surprising], noise[surprising])

@@ -173,7 +173,8 @@ def table_of(bank: ItemBank, observations: Sequence[Observation]) -> ScoreTable:
         prompts=Prompts.of_rows([bank.prompts] * len(observations)) if bank.prompts else None,
         settings=dict(bank.settings),
     )
-    # All items of the bank need not be all of a table that these are joined to.
+    # "all" are all items of the bank, which need not be all of a table that these rows are joined
+    # to; "" states nothing.
     return replace(
         table,
         chosen=tuple(

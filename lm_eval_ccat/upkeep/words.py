@@ -159,7 +159,8 @@ def in_one_line(facts: Facts) -> str:
 def facts_of_suite(suite: SuiteBank) -> Facts:
     """Return what a list of banks says of one, as JSON values.
 
-    A suite is as old as its oldest bank; licences and prompts that differ are all named.
+    A suite is as old as its oldest bank, which is one without a date if there is any; licences and
+    prompts that differ are all named.
 
     Examples
     --------
