@@ -172,6 +172,11 @@ def estimate_tokens(text: str) -> float:
 BILLED, ASSUMED, UNKNOWN = COLUMNS = ("billed", "assumed", "unknown")
 
 
+def column_of(tokens: Tokens | None) -> str:
+    """Return the column of what an answer of these tokens costs: `ASSUMED` if we counted them."""
+    return BILLED if tokens is None or tokens.billed else ASSUMED
+
+
 def no_money() -> dict[str, float]:
     """Return columns of money that are all 0."""
     return dict.fromkeys(COLUMNS, 0.0)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypedDict, TypeVar
 
 from .errors import RunError
 from .masking import mask_values
-from .money import ASSUMED, BILLED, Tokens
+from .money import Tokens, column_of
 
 FORMAT = "lm-eval-ccat/journal"
 VERSION = 2
@@ -345,7 +345,7 @@ class Answered(Record):
     @property
     def column(self) -> str:
         """Column of the money to which its cost belongs."""
-        return BILLED if self.tokens is None or self.tokens.billed else ASSUMED
+        return column_of(self.tokens)
 
     @property
     def has_answer(self) -> bool:

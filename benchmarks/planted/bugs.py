@@ -5340,8 +5340,8 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "every answer is billed by its server",
-        "lm_eval_ccat/records",
-        "BILLED if self.tokens is None or self.tokens.billed else ASSUMED",
+        "lm_eval_ccat/money",
+        "BILLED if tokens is None or tokens.billed else ASSUMED",
         "BILLED",
         (
             "tests/runs/test_book.py::test_an_answer_beyond_the_bank_is_assumed_to_be_billed_where_its_server_counted_no_tokens",

@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import RunError
 from ..harness.served import Served
 from ..harness.transport import ServerError
-from ..money import ASSUMED, BILLED
+from ..money import BILLED, column_of
 from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
 from ..runs.book import LEFT, OPEN, Ask
 from ..runs.kept_answers import ModelItem
@@ -400,8 +400,7 @@ class Channel:
         # A second request was sent: the first answer counts, and both are paid.
         if not ask.is_beyond_bank and (self.book.has(ask.pair) or ask.pair in arrived):
             return Lost(
-                model=self.name, item=ask.item, why="second answer",
-                column=BILLED if tokens is None or tokens.billed else ASSUMED,
+                model=self.name, item=ask.item, why="second answer", column=column_of(tokens),
                 usd=charge.usd, cost=charge.cost, after=self.book.n_told,
             )  # fmt: skip
         details: dict[str, Any] = {

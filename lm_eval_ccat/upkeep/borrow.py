@@ -336,6 +336,7 @@ def borrow_from(
 
 def _donors_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
     """Yield the tasks that logs, a table, a bank or a suite hold, each with its scores."""
+    # A bank is a .json file, and a suite a folder of banks.
     if path.suffix != ".json" and not is_suite(path):
         yield from tables_of(path, ("*",), query.metric and [query.metric], query).items()
         return
@@ -346,6 +347,7 @@ def _donors_at(path: Path, query: Query) -> Iterator[tuple[str, ScoreTable]]:
         raise UsageError(f"{path}: no bank of {query.metric}; there are {listing}")
     for name in suite:
         banks = [bank for bank in suite[name].values() if query.metric in (None, bank.metric)]
+        # A task whose banks are of other filters lends by the one that it has.
         banks = [bank for bank in banks if bank.filter == query.filter] or banks
         if not banks or name == query.task:
             continue
