@@ -167,8 +167,8 @@ class Book:
     def settle(self) -> None:
         """Bring the Ranker up to date for results; nothing may be asked afterwards.
 
-        It tells answers whose turn has come, but none after the answer that ended the run, and
-        releases the remaining asks.
+        It tells answers whose turn has come, but none after the answer that ended the run. The
+        asks of an ended run that remain are released.
         """
         if self.ended is not None:
             self._tell_to(self.ended.after)

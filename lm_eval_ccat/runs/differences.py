@@ -110,8 +110,9 @@ def _for_the_ranker(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
     if not old or not new:
         return {}
     changed = [name for name in _LIMITS if old.get(name) != new.get(name)]
+    # A new stopping rule brings its limits with it; so does the old one again where `max_items` is
+    # lifted, for which `Ranker.change` has no other way.
     if "stop" in changed or ("max_items" in changed and new.get("max_items") is None):
-        # A new rule replaces the limits too, so pass them together.
         changed = list(_LIMITS)
     arguments: dict[str, Any] = {name: _json_of_limit(new.get(name)) for name in changed}
     if old.get("repeats") != new.get("repeats"):

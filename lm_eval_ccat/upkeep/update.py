@@ -571,6 +571,7 @@ def _joined(earlier: Observation, later: Observation) -> Observation:
     """Return what a model was observed to score in two observations; the later score counts."""
     # Items that the later observation lacks.
     stays = ~np.isin(earlier.items, later.items)
+    # NaN where one of the two does not state them.
     probabilities = None
     if earlier.probabilities is not None or later.probabilities is not None:
         of_earlier, of_later = (
