@@ -228,6 +228,7 @@ def _require_newcomers(board: Board, spec: Spec, name: str | None) -> None:
         raise UsageError(
             f"rows of a board answer the same prompts; leave out `accept_change: {PROMPTS}`"
         )
+    # Those of the models before, which no later one may repeat.
     configurations: dict[str, Values] = {}
     for model in spec.models:
         name_on_board = name if name and len(spec.models) == 1 else model.name

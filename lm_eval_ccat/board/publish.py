@@ -287,14 +287,14 @@ class _Site:
         row = place.row
         scores = [_shown_score(row.tasks[task], row.estimated) for task in self._columns_of_tasks]
         history, facts = self.state.history[row.model], self.facts.get(row.model, {})
-        past = [[peer.date, *_figures(peer), peer.made_by] for peer in history]
+        past = [[entry.date, *_figures(entry), entry.made_by] for entry in history]
         return [
             place.rank, place.best, place.worst, visible_line(row.model), *_figures(row), row.date,
             scores, row.made_by, past if len(past) > 1 else [], 100 * (row.confidence or 0),
             [visible_line(facts.get(column, "")) for column in columns],
             _link(facts.get("link", "")),
             [visible_line(peer) for peer in self.copies_of.get(row.model, ())],
-            "; ".join(_samples(row, self.board)),
+            "; ".join(_samples_in_words(row, self.board)),
             place.lead_in_words,
         ]  # fmt: skip
 
@@ -447,8 +447,8 @@ def _shown_score(task_score: TaskScore, estimated: bool) -> Any:
     return [_short(task_score.score), _short(task_score.low), _short(task_score.high)]
 
 
-def _samples(row: BoardRow, board: Board) -> Iterator[str]:
-    """Yield what the items drawn at random say, task by task."""
+def _samples_in_words(row: BoardRow, board: Board) -> Iterator[str]:
+    """Say of each task what score the items drawn at random show, whatever the bank is worth."""
     for task, task_score in row.tasks.items():
         if task_score.sample is not None:
             estimate, error, n = task_score.sample
@@ -467,6 +467,7 @@ def _drawn_otherwise(state: BoardStanding) -> list[str]:
 
     Only rows that state their configuration count.
     """
+    # Temperature and do_sample by model; "" if its answers are greedy, so that neither is stated.
     drawing_of = {
         place.row.model: ", ".join(
             dict.fromkeys(
@@ -482,7 +483,7 @@ def _drawn_otherwise(state: BoardStanding) -> list[str]:
     counts = Counter(drawing_of.values())
     if len(counts) < 2:
         return []
-    usual = counts.most_common(1)[0][0]
+    [(usual, _)] = counts.most_common(1)
     models = [
         f"{model} ({drawing or 'greedy'})"
         for model, drawing in drawing_of.items()

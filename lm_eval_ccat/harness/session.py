@@ -311,8 +311,8 @@ class TaskSession:
     def asking(self) -> dict[str, object]:
         """What the signature says of how the task is asked.
 
-        The number of worked examples and the generation settings; if there are such, that a chat
-        template writes the prompts, and the start of the system instruction's hash.
+        That is the number of worked examples and the generation settings; with a chat template,
+        that it writes the prompts; with a system instruction, the start of its hash.
         """
         asking, options = self._examples_and_generation, self.options
         if options.get("apply_chat_template"):
@@ -478,6 +478,7 @@ class TaskSession:
         """
         groups = self._copied_requests(doc_ids, repeats)
         requests = [request for group in groups for request in group]
+        # Without documents, the function returns no answers.
         if not requests:
             return list
         if lm is None:

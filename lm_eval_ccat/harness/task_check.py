@@ -312,6 +312,7 @@ def _reported_names(config: Mapping[str, Any], declared: Sequence[str]) -> list[
     names: list[str] = []
     for metric in declared:
         entry = entries.get(metric, {})
+        # For ``pass_at_k``, each k.
         numbers, by_name = entry.get("k"), EXPANSIONS
         if entry.get("hf_evaluate") is True:
             by_name = {**EXPANSIONS, **HF_EXPANSIONS}

@@ -168,12 +168,13 @@ def leading(outcomes: Mapping[str, Outcome]) -> Outcome:
 
 
 def _metric_of(bank: ItemBank, task: Any) -> Metric:
-    """Return the bank's metric as the task reports it, on the harness's scale."""
+    """Return the bank's metric as the task reports it, on the scale of what the task reports."""
     name, scale = bank.metric, bank.scale
     try:
         metric = metric_of_task(task, name)
     except MetricError:
-        # Such a metric needs a stated range; it was stated when the bank was calibrated.
+        # It needs a stated range, which was stated when the bank was calibrated; or it is unknown,
+        # and raises again.
         ends, lower = (scale.low, scale.high), not scale.higher_is_better
         return replace(metric_of_task(task, name, range=ends, lower_is_better=lower), scale=scale)
     if metric.scale.higher_is_better != scale.higher_is_better:

@@ -269,6 +269,7 @@ def _absent_folder(arguments: Mapping[str, Any]) -> str:
     """
     for value in arguments.values():
         path = Path(str(value)).expanduser()
+        # The name of a hub's repository, ``EleutherAI/pythia-70m``, looks like a path, too.
         is_path = len(path.parts) > 1 and (path.parent.is_dir() or str(value)[:1] in "./~")
         if isinstance(value, str) and is_path and not path.exists():
             return f"there is no folder {value}{near_path(path)}"

@@ -70,7 +70,7 @@ def attribute(thing: Any, names: str) -> Any:
 
 
 def is_stock(kind: type, names: str, module: str) -> bool:
-    """Whether methods of a class, named in one text, are defined by a module of the harness."""
+    """Whether methods of a class, named in one text, are of a module that begins like `module`."""
     for name in names.split():
         member = attribute(kind, name)
         function = member.fget if isinstance(member, property) else member

@@ -59,6 +59,7 @@ def scoring_code(task: Any) -> str:
     """
 
     def text(value: Any) -> str:
+        """Write a setting as text; a function by its name and, if it is the task's, its file."""
         if isinstance(value, Mapping):
             return "".join(f"{key}:{text(part)}," for key, part in value.items())
         if isinstance(value, list | tuple):
@@ -252,7 +253,7 @@ _DECODED = 256
 
 
 class Requests(Mapping[int, list[Any]]):
-    """The requests of each document, in the order of their ``idx``: the same as in a full run.
+    """The requests of each document by doc_id, in their order (``idx``): those of a full run.
 
     Parameters
     ----------

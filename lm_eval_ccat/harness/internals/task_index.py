@@ -282,8 +282,9 @@ def _texts_below(root: Path) -> dict[str, str]:
     def whole(file: str) -> str:
         with suppress(OSError):
             text = Path(file).read_text("utf-8", "replace")
-            names = _PATH.findall(" ".join(_INCLUDED.findall(text)))
-            paths = (os.path.normpath(os.path.join(os.path.dirname(file), n)) for n in names)
+            includes = _PATH.findall(" ".join(_INCLUDED.findall(text)))
+            folder = os.path.dirname(file)
+            paths = (os.path.normpath(os.path.join(folder, include)) for include in includes)
             return "\n".join((text, *map(whole, paths)))
         return ""
 
