@@ -195,6 +195,7 @@ def read_values(cls: Any, values: Any, place: OptionPlace) -> Values:
         raise place.refuse(getattr(cls, "EXAMPLE", f"a mapping with {keys}"), values)
     for key in values:
         if key not in known:
+            # A key may be that of a part, as `usd` of `budget`.
             parts = (
                 f"{name}.{part.key}"
                 for name, option in known.items()

@@ -426,7 +426,7 @@ def plot_simulation(*simulations: Any) -> Chart:
     shares = [reading for curve in curves.values() for reading in curve.shares]
     # One line marks the confidence: that of the first simulation.
     confidence = (contents[0].get("settings") or {}).get("confidence")
-    levels = [100 * confidence] if confidence else []
+    confidence_lines = [100 * confidence] if confidence else []
     across = between(0.0, 1.04 * max((reading.n_items for reading in taus), default=1.0))
     chart = Chart(940, 330, "Agreement with the true order over items per model")
     tau_panel = Panel(
@@ -436,7 +436,7 @@ def plot_simulation(*simulations: Any) -> Chart:
     )  # fmt: skip
     share_panel = Panel(
         chart, Area(450, 30, 340, 240), across,
-        axis([100.0, *levels, *(reading.low for reading in shares)]),
+        axis([100.0, *confidence_lines, *(reading.low for reading in shares)]),
         title="Decided pairs in the true order, %", name="items per model",
     )  # fmt: skip
     for n, (method, curve) in enumerate(curves.items()):
@@ -446,8 +446,8 @@ def plot_simulation(*simulations: Any) -> Chart:
         # The legend stands right of both panels.
         chart.line(806, 36 + 18 * n, 826, 36 + 18 * n, stroke=colour, width=2)
         chart.text(832, 40 + 18 * n, method)
-    for level in levels:
-        y = share_panel.y(level)
+    for percent in confidence_lines:
+        y = share_panel.y(percent)
         chart.line(450, y, 790, y, stroke=SOFT, stroke_dasharray="4 3")
     return chart
 
@@ -524,35 +524,35 @@ class MethodCurves(NamedTuple):
 def _curves_by_method(contents: Iterable[Mapping[str, Any]]) -> dict[str, MethodCurves]:
     """Return the curves of every method of some simulations, in the order of `METHOD_ORDER`.
 
-    A method's levels are those of all simulations together, by their items per model.
+    A method's points are those of all simulations together, by their items per model.
     """
-    levels: dict[str, list[dict[str, Any]]] = {}
+    points: dict[str, list[dict[str, Any]]] = {}
     for content in contents:
-        for method, levels_of_content in content["sweep"].items():
-            levels.setdefault(method, []).extend(levels_of_content)
+        for method, points_of_content in content["sweep"].items():
+            points.setdefault(method, []).extend(points_of_content)
     methods = [
-        *(method for method in METHOD_ORDER if method in levels),
-        *(method for method in levels if method not in METHOD_ORDER),
+        *(method for method in METHOD_ORDER if method in points),
+        *(method for method in points if method not in METHOD_ORDER),
     ]
     return {
-        method: _curves(sorted(levels[method], key=lambda level: level["items_per_model"]))
+        method: _curves(sorted(points[method], key=lambda point: point["items_per_model"]))
         for method in methods
     }
 
 
-def _curves(levels: Sequence[Mapping[str, Any]]) -> MethodCurves:
-    """Return one method's figures at its levels; a level without a figure is left out."""
+def _curves(points: Sequence[Mapping[str, Any]]) -> MethodCurves:
+    """Return one method's figures at its points; a point without a figure is left out."""
     from scipy.stats import binomtest  # takes long to import, and few charts need it
 
     width, curves = float(ndtri((1 + BAND) / 2)), MethodCurves([], [])
-    for level in levels:
-        n_items, tau = float(level["items_per_model"]), level["tau"]
-        share = level.get("confident_accuracy")
+    for point in points:
+        n_items, tau = float(point["items_per_model"]), point["tau"]
+        share = point.get("confident_accuracy")
         if tau is not None:
-            half = width * (level.get("tau_se") or 0.0)
+            half = width * (point.get("tau_se") or 0.0)
             curves.taus.append(Reading(n_items, tau, tau - half, min(tau + half, 1.0)))
         if share is not None:
-            n = max(1, round(level["confident_pairs"]))
+            n = max(1, round(point["confident_pairs"]))
             ends = binomtest(round(share * n), n).proportion_ci(BAND, "wilson")
             curves.shares.append(Reading(n_items, 100 * share, 100 * ends.low, 100 * ends.high))
     return curves

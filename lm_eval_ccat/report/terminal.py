@@ -710,9 +710,10 @@ def _power_lines(content: ForecastContent) -> Iterator[str]:
     # The ways to choose items, by the keys of the content.
     words_of_way = {"random": "random items", "bank": "with the bank", "full": "full runs"}
     heads = [words_of_way.get(way, way) for way in next(iter(smallest.values()))]
-    chance, level = f"{content['chance']:.0%}", exact_percent(content["confidence"])
-    level += " for all pairs together" if content["familywise"] else ""
-    yield f"Smallest difference in {metric} that is decided in {chance} of rankings, at {level}:"
+    chance, confidence = f"{content['chance']:.0%}", exact_percent(content["confidence"])
+    confidence += " for all pairs together" if content["familywise"] else ""
+    decided = f"decided in {chance} of rankings, at {confidence}"
+    yield f"Smallest difference in {metric} that is {decided}:"
     yield f"  {'items of each':>14} " + "".join(f"{head:>16}" for head in heads)
     for n, gaps in smallest.items():
         yield f"  {n:>14,} " + "".join(f"{gap:>16.3g}" for gap in gaps.values())

@@ -46,8 +46,8 @@ _LEAST_SHARE = 0.5
 _EDGE = 0.02
 #: How often each donor takes the place of the new task, each time with other runs as its own.
 _SPLITS = 3
-#: The donors' mean level weighs as much as this number of the task's own runs.
-_RUNS_OF_LEVEL = 1.5
+#: The donors' mean counts as much as this number of the task's own runs, where both are averaged.
+_RUNS_OF_DONORS = 1.5
 #: A donor's correlation with the own runs must exceed so many standard errors of a correlation by
 #: chance, and this share of the usual correlation of donors.
 _CHANCE, _SHARE_OF_USUAL = 3.0, 1.0 / 3.0
@@ -459,8 +459,8 @@ def _predictors(profiles: list[Floats], runs: Floats) -> Floats:
 def _moved(scores_of: Mapping[str, Floats], own_scores: Floats) -> tuple[list[Floats], Floats]:
     """Return each donor's scores as if it were the new task, and the weights of the guess.
 
-    A moved score is the new task's mean level, plus the guess of its profile, plus the error that
-    such a guess made for this donor, plus what sets the donor's row apart from the donor.
+    In logits, a moved score is the new task's mean, plus the guess of its profile, plus the error
+    that such a guess made for this donor, plus what sets the donor's row apart from the donor.
 
     Parameters
     ----------
@@ -481,26 +481,26 @@ def _moved(scores_of: Mapping[str, Floats], own_scores: Floats) -> tuple[list[Fl
     guess = _predictors(list(profile_of.values()), own_scores) @ weights
     error_of = {name: profile_of[name] - prediction_of[name] for name in scores_of}
     mean_error = np.mean(list(error_of.values()), axis=0)
-    level = _level(scores_of, own_scores)
+    overall_logit = _overall_logit(scores_of, own_scores)
     moved = []
     for name, scores in scores_of.items():
         # Errors about their own mean are too small, as a variance with n in place of n - 1.
         error = (error_of[name] - mean_error) * np.sqrt(n_donors / (n_donors - 1.0))
         deviation = _logits(scores) - _mean_logits(scores)
-        moved.append(np.asarray(expit(level + guess + error + deviation)))
+        moved.append(np.asarray(expit(overall_logit + guess + error + deviation)))
     return moved, weights
 
 
-def _level(scores_of: Mapping[str, Floats], own_scores: Floats) -> float:
+def _overall_logit(scores_of: Mapping[str, Floats], own_scores: Floats) -> float:
     """Return the logit of the new task's mean score: between the donors' and that of its own runs.
 
     The more runs of its own it has, the more these count.
     """
-    level = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in scores_of.values()]))
+    mean = float(np.mean([np.nanmean(_mean_logits(scores)) for scores in scores_of.values()]))
     if n_runs := len(own_scores):
-        own_level = float(np.nanmean(_mean_logits(own_scores)))
-        level = (n_runs * own_level + _RUNS_OF_LEVEL * level) / (n_runs + _RUNS_OF_LEVEL)
-    return level
+        own_mean = float(np.nanmean(_mean_logits(own_scores)))
+        mean = (n_runs * own_mean + _RUNS_OF_DONORS * mean) / (n_runs + _RUNS_OF_DONORS)
+    return mean
 
 
 def _fitted(

@@ -127,7 +127,7 @@ def check_documents(
             "estimates are of the mean over the bank's own"
         )
         findings.append(Finding("new_documents", "warning", message, items))
-    # Where anything differs, that is known already.
+    # No document is known to be the same, and none to differ.
     if not (documents.missing or documents.changed or documents.same):
         words = "without document hashes, nobody can tell whether the documents are the same"
         findings.append(Finding("unverified_documents", "note", words))

@@ -380,7 +380,7 @@ class _Covariance:
     """Covariance of item scores over models, shrunk towards that of one common factor.
 
     It is ``(1 - share) S + share (l l' + D)``: ``S`` the sample covariance, ``l`` the items'
-    loadings on the factor, which is the models' level, and ``D`` diagonal, so that the variances
+    loadings on the factor, which is the models' mean, and ``D`` diagonal, so that the variances
     are those of ``S``.
 
     Attributes
@@ -396,12 +396,12 @@ class _Covariance:
         # Deviations whose products sum to the sample covariance.
         self._deviations = (scores - self.mean) / np.sqrt(len(scores) - 1)
         self._share = share
-        level = self._deviations.mean(axis=1)
+        factor = self._deviations.mean(axis=1)
         self.diagonal = np.maximum((self._deviations**2).sum(axis=0), _LEAST_VARIANCE)
-        self._loading = self._deviations.T @ level / max(float(np.linalg.norm(level)), 1e-12)
+        self._loading = self._deviations.T @ factor / max(float(np.linalg.norm(factor)), 1e-12)
         unique = np.maximum(self.diagonal - self._loading**2, 0.0)
         by_factor = self._loading * self._loading.mean() + unique / scores.shape[1]
-        self.with_mean = (1.0 - share) * (self._deviations.T @ level) + share * by_factor
+        self.with_mean = (1.0 - share) * (self._deviations.T @ factor) + share * by_factor
         self.variance = float(self.with_mean.mean())
 
     def column(self, i: int) -> Floats:

@@ -9,7 +9,8 @@ wrong items the scores ``y`` of item ``i`` have the likelihood
 
 ``f_i`` by the item's own curve, ``g`` by that of any item. Unusual models are allowed for: all
 expected logits may be stretched by one factor, an item may depart by a normal amount, and each
-model has the level of its scores; factor and spread are those that fit best, for each ``w`` anew.
+model's logits are shifted to the mean of its scores; factor and spread are those that fit best, for
+each ``w`` anew.
 One model that answers in its own way may look like wrong items. So ``w`` must stay large whichever
 models are left out.
 """
@@ -116,28 +117,29 @@ def _by_share(logits: Floats, scores: Floats, noise: Floats) -> Floats:
         log_right, log_wrong = np.log(1.0 - _SHARES)[:, None], np.log(_SHARES)[:, None]
     for spread in _SPREADS:
         for stretch in _STRETCHES:
-            levelled = _levelled(stretch * centred, scores, spread)
-            by_own_curves = _by_own_curves(levelled, scores, noise, spread)
-            by_any_curve = _by_any_curve(levelled[:, any_items], scores, noise, spread)
+            shifted = _shifted(stretch * centred, scores, spread)
+            by_own_curves = _by_own_curves(shifted, scores, noise, spread)
+            by_any_curve = _by_any_curve(shifted[:, any_items], scores, noise, spread)
+            # log of (1 - w) f_i + w g, summed over the items.
             mixed = np.logaddexp(log_right + by_own_curves, log_wrong + by_any_curve).sum(axis=1)
             best = np.maximum(best, mixed)
     return best
 
 
-def _levelled(logits: Floats, scores: Floats, spread: float) -> Floats:
-    """Return logits moved, model by model, to where their expected scores have the scores' mean."""
+def _shifted(logits: Floats, scores: Floats, spread: float) -> Floats:
+    """Return logits shifted, model by model, to where expected scores have the scores' mean."""
     # Newton's steps, none of more than a logit.
-    present, level = np.isfinite(scores), np.zeros((len(logits), 1))
+    present, shift = np.isfinite(scores), np.zeros((len(logits), 1))
     weights = np.exp(_LOG_WEIGHTS)
     for _ in range(25):
-        expected = expit((logits + level)[:, :, None] + spread * _NODES)
+        expected = expit((logits + shift)[:, :, None] + spread * _NODES)
         surprise = np.where(present, scores - expected @ weights, 0.0).sum(axis=1, keepdims=True)
         slope = np.where(present, (expected * (1.0 - expected)) @ weights, 0.0)
         step = np.clip(surprise / (slope.sum(axis=1, keepdims=True) + 1e-9), -1.0, 1.0)
-        level = level + step
+        shift = shift + step
         if np.abs(step).max() < 1e-4:
             break
-    return np.asarray(logits + level)
+    return np.asarray(logits + shift)
 
 
 def _by_own_curves(logits: Floats, scores: Floats, noise: Floats, spread: float) -> Floats:
