@@ -50,7 +50,9 @@ class Observation:
 
     Attributes
     ----------
-    model, config : str
+    model : str
+    config : str
+        Its configuration (a temperature, say); "" if there is only one.
     chosen : {"all", "first", "drawn", "adaptive"}
     items : ndarray of int, shape (n,)
         Positions in bank order, in the order in which they were asked.
@@ -180,7 +182,7 @@ class ItemBank:
     doc_hashes : tuple of (str or None), or None
         Hash of each document as the harness computes it.
     prompts : tuple of (str or None), or None
-        Mark of each item's prompt (see `lm_eval_ccat.scores.prompts`); None if unknown.
+        Mark (a short hash) of each item's prompt; None if unknown.
     models : tuple of str
         The calibration models.
     settings, provenance, self_check : dict

@@ -367,7 +367,7 @@ class Metric:
         return what
 
     def is_missing(self, value: Any) -> bool:
-        """Return whether a value is NaN that means "no score" (see `skips_nan`)."""
+        """Return whether a value is NaN that means "no score", as under ``nanmean``."""
         is_float = isinstance(value, (float, np.floating))
         return self.skips_nan and is_float and math.isnan(value)
 

@@ -180,7 +180,7 @@ class Scale:
         return not (np.fmin.reduce(raw, axis=None) < low or np.fmax.reduce(raw, axis=None) > high)
 
     def check(self, raw: ArrayLike) -> None:
-        """Refuse raw scores off the scale; see `normalise`."""
+        """Raise an error that names some of the raw scores off the scale, if there are any."""
         if self.holds(raw):
             return
         raw = np.asarray(raw, dtype=np.float64)

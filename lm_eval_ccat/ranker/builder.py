@@ -255,7 +255,7 @@ class RankingBuilder:
         """Return the interval as if failed items had scored 0 (low end) or 1 (high end).
 
         None if no item failed. An item that lacks one outcome (its judge failed, say) failed for
-        that outcome alone; see `OutcomeState.hidden_by_failures`.
+        that outcome alone.
         """
         hidden = [state.hidden_by_failures(account.number) for state in score.outcomes]
         drop, rise = (score.outcome_weights @ np.array(hidden)).tolist()

@@ -1,4 +1,10 @@
-"""Tasks and outcomes of a ranking, and what the methods know of the models from each outcome."""
+"""Tasks and outcomes of a ranking, and what the methods know of the models from each outcome.
+
+A *policy* is what a method is in a ranking: it is told scores, states a belief and chooses items.
+An item is *kept* unless the calibration of its bank removed it; only kept ones are asked. Where
+items are asked repeatedly, in *passes* over all of them, each answer has a position of its own and
+counts as an item.
+"""
 
 from __future__ import annotations
 

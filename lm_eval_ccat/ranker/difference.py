@@ -492,7 +492,8 @@ class _PairError(NamedTuple):
     variance, df : float
         Of the mean difference.
     zero_loss, zero_count, rare_loss : ndarray of shape (2, 2)
-        Those of `Belief`, of baseline and candidate.
+        Of `Belief`, baseline first: by how much one more loss would lower the mean, how many losses
+        the row's model has had beside the column's, and by how much one more rare loss would.
     """
 
     variance: float

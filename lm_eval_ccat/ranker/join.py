@@ -1,8 +1,9 @@
 """The running test of a bank's join: whether it says anything about the documents that are asked.
 
-A bank that was joined to the wrong items (another order of the documents, say) converges as well as
-a right one, and ranks noise. The test needs no hashes: by what the bank expects of models that are
-as able as these, items are easy or hard, and the scores seen must show it. Over the ``n`` distinct
+A bank's item curves say what score is expected on each item of a model of any ability. A bank that
+was joined to the wrong items (another order of the documents, say) converges as well as a right
+one, and ranks noise. The test needs no hashes: by what the bank expects of models that are as able
+as these, items are easy or hard, and the scores seen must show it. Over the ``n`` distinct
 items seen, ``r`` is the correlation of an item's expected score with its score, both as ranks among
 the items of one model, in the mean over the models that have the item. Fisher's ``z = atanh(r)
 sqrt(n - 3)`` has mean 0 for a bank that says nothing, and ``e = atanh(c p) sqrt(n - 3)`` for one
@@ -163,7 +164,7 @@ def fault_of(bank: ItemBank, scores: Floats, related: float = RELATED) -> Fault:
     scores : ndarray of shape (n_models, n_items)
         In bank order, on [0, 1]; NaN where missing.
     related : float, optional
-        See `Join.unrelated`.
+        From this z on, scores do go with what is expected of them (`Join.unrelated`).
 
     Examples
     --------

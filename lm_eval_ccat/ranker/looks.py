@@ -52,7 +52,10 @@ _LEAST_P = 1e-300
 
 
 class _Zeros(NamedTuple):
-    """`Belief.zero_loss` and `Belief.zero_count` of one side of some pairs; arrays of one shape."""
+    """Scores of 0 of one side of some pairs: what one more takes off, and how many there were.
+
+    Arrays of one shape. Those count on which the other side had no score of 0.
+    """
 
     loss: Floats
     n: Floats
@@ -231,7 +234,7 @@ class Looks:
     def evidence_of_gaps(
         self, gaps: Gaps, n_items: float, level: float, min_difference: float = 0.0
     ) -> PairEvidence:
-        """Return the evidence by the boundary alone; see `evidence_at`."""
+        """Return the evidence by the boundary alone, without a method's proof."""
         gaps, limit = self._with_noise_either_way(gaps), self.boundary(level, gaps.n, n_items)
 
         def beyond(size: Floats, zeros: _Zeros, gaps: Gaps) -> Floats:

@@ -239,7 +239,7 @@ class PairColumns(NamedTuple):
     a, b : ndarray of int
         Numbers of the models.
     p, difference, low, high, state, barred : ndarray
-        See `PairRow`; the decision as a number.
+        The fields of `PairRow`; ``WORDS[state]`` is the decision.
     population : ndarray of int
         0, 1, or -1 where it is not checked.
     """

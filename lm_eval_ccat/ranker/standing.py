@@ -1,4 +1,8 @@
-"""`Standing`: the ranker's own looks, and the state that turns and stopping rules depend on."""
+"""`Standing`: the ranker's own looks, and the state that turns and stopping rules depend on.
+
+A *look* judges all pairs by the belief of that moment. All looks share one level (1 less the
+confidence), up to the *horizon*, the most items that a pair can get.
+"""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ class Turns:
     def _worth_beside_free(
         self, models: Sequence[int], prices: Sequence[float], askable: Sequence[int]
     ) -> Floats:
-        """Return what the next item of each model is worth where some are free; see `_worth`.
+        """Return what the next item of each model is worth for its price, where some are free.
 
         For its price, a free item is worth infinitely more than any other. So if free models may be
         asked, free models alone compete, and the others get 0.

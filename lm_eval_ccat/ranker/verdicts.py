@@ -5,9 +5,10 @@ of a pair counts only in the direction of that order: a pair whose evidence poin
 open. Decisions, equivalence, intervals and what is missing all invert one evidence (`looks`): an
 interval excludes 0 if and only if the pair is decided, or equivalent all the same.
 
-Reference models are rows in the order like any other, but only columns of the matrices, which have
-one row per *tested* model. Pairs of reference models are not stored: `of_known` judges them by
-their full results, and no answer changes that.
+A *location* is where a model stands on the scale that the order sorts by: its mean score, or its
+ability. Reference models stand in the order like any other, but are only columns of the matrices,
+which have one row per *tested* model. Pairs of reference models are not stored: `of_known` judges
+them by their full results, and no answer changes that.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _ALL = (slice(None), slice(None))
 
 
 class Decisions(NamedTuple):
-    """Signs and states of some pairs; see `Verdicts.sign` and `Verdicts.state`."""
+    """Signs of some pairs (1: the row is decidedly better), and states (OPEN, DECIDED, ..)."""
 
     sign: Signs
     state: Signs
@@ -568,7 +569,7 @@ class Verdicts:
 
     @property
     def rank_ranges(self) -> dict[str, tuple[int, int]]:
-        """`ranges` by name."""
+        """Best and worst rank that decided pairs leave possible, by name."""
         best, worst = self.ranges
         return {
             name: (best_rank, worst_rank)
@@ -602,7 +603,7 @@ class Verdicts:
         return {}
 
     def _drawn_p_top(self, tops: tuple[int, ...]) -> dict[int, dict[str, float]]:
-        """Return what `p_top` does, drawn anew; see there."""
+        """Return the chances of `p_top`, drawn anew."""
         references = self.belief.references
         tested = self.best_first[self.best_first < self.n_tested]
         names = [self.names[model] for model in tested]

@@ -6,6 +6,10 @@ weight, or one that is known well already, gets few. Tasks have different items,
 add; outcomes of one task score the same answers, so their errors are correlated as their residuals
 are (`Task.correlation`). With `PriorAcrossTasks`, answers in one task inform the others, and errors
 of tasks are correlated.
+
+A *term* is one task's part of the sum, `states` are its outcomes in the ranking (`OutcomeState`).
+*Replays* are what rankings of models left out of the banks would have estimated. A model *refuses*
+an item if it scores 0 on it however easy the item is.
 """
 
 from __future__ import annotations
@@ -100,7 +104,7 @@ class WeightedSum:
     def with_tasks(
         self, factor: Mapping[int, float], only: OutcomeState | None = None
     ) -> WeightedSum:
-        """Return another sum over the same contents; for the parameters see the class."""
+        """Return another sum over the same contents: of the tasks of `factor`, or one outcome."""
         return WeightedSum(*self._arguments, factor, only)
 
     @property
@@ -174,7 +178,9 @@ class WeightedSum:
         return [together, *apart]
 
     def _beyond_banks(self, belief: Belief, known: KnownScores, before_replays: Floats) -> Floats:
-        """Return `Belief.beyond_banks` of a weighted mean; shape (2, n_models).
+        """Return what the lower and the upper end of a weighted mean add to its variance.
+
+        Shape (2, n_models): `Belief.beyond_banks`.
 
         If the mean lies beyond those of all models that the banks know, the estimate of every task
         errs to the same side, towards the banks' models. With ``o`` the probability of that, ``v``
@@ -248,7 +254,7 @@ class WeightedSum:
 
     @property
     def refusal_variance(self) -> Floats:
-        """`Belief.refusal_variance`; shape (n_models,)."""
+        """Variance that lower ends add beside known models, as a model may refuse; (n_models,)."""
         models = range(len(self.belief().location))
         losses = [self._loss_by_refusals(model, REFUSED_BESIDE_KNOWN) for model in models]
         return np.array(losses) ** 2
@@ -264,7 +270,7 @@ class WeightedSum:
         ----------
         model : int
         refused : float
-            See `loss_by_refusals`.
+            Standard deviation of the share of refused items, as believed before any answer.
         """
         known = [refusals for refusals in self._refusals(model) if refusals is not None]
         return loss_by_refusals(Refusals(*map(math.fsum, zip(*known))), refused) if known else 0.0
