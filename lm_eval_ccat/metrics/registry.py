@@ -456,6 +456,7 @@ class _Reported(NamedTuple):
         if self.base in PAIR_METRICS and not declared.is_number:
             scale = self.stated_scale or PAIR_SCALES[self.base]
             return Metric(name, scale, SENTENCE, pairs=True)
+        # Whoever states a scale says that the task reports numbers.
         if self.stated_scale is not None:
             return None
         if self._reports_rouge_pairs:
@@ -515,11 +516,13 @@ class _Reported(NamedTuple):
         """
         base, declared = self.base, self.declared
         scale = lookup(base, self.task)
+        # HF `evaluate` has some metrics on another scale than the harness.
         if declared.hf_evaluate:
             scale = HF_SCALES.get((declared.source, base), scale)
         scale = _directed(scale, declared.higher_is_better)
         if scale is None:
             return None
+        # With a cap lower is better: refuse a task that states the contrary.
         if scale.cap is not None:
             _agreeing(scale, declared.higher_is_better, base)
         directed = declared.higher_is_better is not None or declared.hf_evaluate

@@ -236,6 +236,7 @@ class Task:
         """
         n_items = self.bank.n_items
         self.positions = slice(start, start + n_items * repeats)
+        # The repeats of an earlier task have risen: this one only moves.
         if repeats == self.repeats:
             return
         self._changed()

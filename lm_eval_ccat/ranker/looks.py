@@ -223,6 +223,7 @@ class Looks:
         if belief.proof is None:
             return evidence
         proof = belief.proof.at(i, j)
+        # Its evidence of closeness is for the ranking's `min_difference`: another score has none.
         if min_difference == 0.0:
             proof = proof._replace(close=evidence.close)
         # A proof does not know of failures: where these may explain part of a difference, the
@@ -404,9 +405,11 @@ class Looks:
         place = i, j = i[first_place], j[first_place]
         look = self.evidence_at(belief, i, j, level, min_difference)
         evidence = self.evidence
+        # There is no earlier look whose evidence stays.
         if evidence is None or self.single_look:
             evidence = PairEvidence(*np.zeros((3, *changed.shape)))
         largest = look.at_least(evidence.at(place))
+        # Most looks bring none, and need no copy of all pairs.
         if any((kind > 0.0).any() for kind in look):
             evidence = PairEvidence(*(kind.copy() for kind in evidence))
             tested = j < len(changed)

@@ -365,6 +365,7 @@ class Ranking(Shown):
         True
         """
         i, j = (self.verdicts.names.index(name) for name in (a, b))
+        # Two known models are in no matrix.
         if min(i, j) >= self.verdicts.n_tested:
             pair = self.verdicts.of_known(np.array([i]), np.array([j]), confidence)
             return float(pair.gap[0]), float(pair.low[0]), float(pair.high[0])

@@ -95,6 +95,7 @@ def references_of(
         )
     names = tuple(known)
     refuse_known(names, new)
+    # A sum of outcomes is ranked by mean scores, which need no place on another scale.
     if state is None:
         references = References(names, kept_means, errors**2, means, errors)
     else:
