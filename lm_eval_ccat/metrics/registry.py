@@ -312,8 +312,8 @@ class Metric:
     scale : Scale
         Scale and direction of the raw scores.
     prefix : str
-        Where the harness aggregates other than by the mean of the documents' scores (bleu, chrf,
-        ter), what the estimate's own name (`key`) begins with.
+        What the estimate's own name (`key`) begins with, where the harness does not aggregate by
+        the mean of the documents' scores (bleu, chrf, ter); else "".
     pairs : bool
         Whether the harness reports pairs of texts, which are scored here.
     skips_nan : bool

@@ -191,7 +191,7 @@ def chances(boundary: Floats, time: Floats) -> Floats:
 
 
 class _FewerLooks(NamedTuple):
-    """Fewer looks than are taken, their clock, and how much nearer the boundary lies there.
+    """Some of the looks: numbers of items, the clock, and how much nearer their boundary lies.
 
     A nearer boundary at fewer looks is left as often as the true one at all of them.
     """

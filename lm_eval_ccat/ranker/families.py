@@ -117,7 +117,7 @@ def step_down(p: Floats, belief: Belief, level: float) -> Family:
 
 
 class _Hypotheses(NamedTuple):
-    """The distinct hypotheses of a family, in a row: of tested models, then beside known ones.
+    """The distinct hypotheses of a family: pairs of tested models, then tested with known ones.
 
     Attributes
     ----------

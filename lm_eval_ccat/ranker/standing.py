@@ -168,7 +168,7 @@ class Standing:
         self.looks, self.belief_at_look = looks, belief
 
     def raise_horizon(self) -> None:
-        """Let the looks to come be those of the horizon of the limits in force, if it is later.
+        """Give the looks to come the horizon of the limits in force, if it is later than theirs.
 
         The later horizon spends the part of the level that the looks so far have left.
         """

@@ -68,9 +68,9 @@ class _Neighbours(NamedTuple):
     Attributes
     ----------
     places : ndarray of int
-        Of the better one of each pair in `Verdicts.best_first`.
+        Place in `Verdicts.best_first` of the better model of each pair.
     rows, columns : ndarray of int
-        Of the pair in the matrices.
+        Row and column of each pair in the matrices.
     """
 
     places: Ints
