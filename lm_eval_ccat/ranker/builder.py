@@ -99,7 +99,7 @@ class RankingBuilder:
         None where nothing can be: a single model has no pair, and a ranking whose question is the
         population has decided for such items already.
         """
-        n_tested = len(verdicts.tested)
+        n_tested = verdicts.n_tested
         if verdicts.belief.question != BENCHMARK or n_tested < 2:
             return None
         wider = self._standing.first_look(question=POPULATION)

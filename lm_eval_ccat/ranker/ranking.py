@@ -199,7 +199,7 @@ class Ranking(Shown):
     withdrawn = _View(lambda r: r.verdicts.withdrawn)
     expected_wrong = _View(lambda r: r.verdicts.expected_wrong)
     rank_ranges = _View(lambda r: r.verdicts.rank_ranges)
-    known = _View(lambda r: r.verdicts.names[len(r.verdicts.tested) :])
+    known = _View(lambda r: r.verdicts.names[r.verdicts.n_tested :])
     decided = _View(lambda r: not r.ties)
     p_best = _View(lambda r: r.p_top[1])
     looks = _View(
@@ -248,11 +248,15 @@ class Ranking(Shown):
         return tuple(self._columns.rows(self.verdicts.names))
 
     @cached_property
+    def _positions(self) -> NDArray[np.intp]:
+        """Position of each model of the verdicts in the order, from 0; shape (n_models,)."""
+        return np.argsort(self.verdicts.best_first)
+
+    @cached_property
     def _columns(self) -> PairColumns:
         """The columns of `pairs`."""
         verdicts, order = self.verdicts, self.verdicts.best_first
-        n_tested, position = len(verdicts.tested), np.empty(len(verdicts.names), dtype=np.intp)
-        position[order] = np.arange(len(order))
+        n_tested, position = verdicts.n_tested, self._positions
         tested = order[order < n_tested]
         i, j = np.repeat(tested, len(order)), np.tile(order, len(tested))
         # Of two tested models either is a row of the matrices: take each pair once, the better
@@ -277,7 +281,7 @@ class Ranking(Shown):
 
     def _known_pairs(self) -> PairColumns:
         """Return the pairs of reference models."""
-        known = self.verdicts.best_first[self.verdicts.best_first >= len(self.verdicts.tested)]
+        known = self.verdicts.best_first[self.verdicts.best_first >= self.verdicts.n_tested]
         # No answer changes a pair of known models, and a board has millions: neighbours are enough.
         if len(self.order) <= ALL_PAIRS:
             i, j = (known[places] for places in np.triu_indices(len(known), 1))
@@ -476,16 +480,14 @@ class Ranking(Shown):
         That has thousands of reference models, nearly all of them far from a new one: of pairs with
         them, only open, equivalent and adjacent ones are written down.
         """
-        columns, names, n_tested = self._columns, self.verdicts.names, len(self.verdicts.tested)
+        columns, n_tested, position = self._columns, self.verdicts.n_tested, self._positions
         if len(self.order) > ALL_PAIRS:
-            position = np.empty(len(names), dtype=np.intp)
-            position[self.verdicts.best_first] = np.arange(len(self.verdicts.best_first))
             columns = columns.select(
                 (np.maximum(columns.a, columns.b) < n_tested)
                 | (columns.state != DECIDED)
                 | (position[columns.b] - position[columns.a] == 1)
             )
-        return list(columns.contents(names, self.scale))
+        return list(columns.contents(self.verdicts.names, self.scale))
 
     def to_dict(self) -> RankingContent:
         """Return JSON values, estimates on the metric's own scale and in its own direction.
