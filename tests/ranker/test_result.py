@@ -261,7 +261,7 @@ def test_a_pair_holds_beyond_these_documents_only_with_the_sign_that_it_has_on_t
         wider = SimpleNamespace(sign=np.array(beyond), state=np.abs(beyond))
         standing = SimpleNamespace(first_look=lambda question, wider=wider: wider)
         verdicts = SimpleNamespace(
-            tested=[0, 1], sign=np.array(here), belief=SimpleNamespace(question="benchmark")
+            n_tested=2, sign=np.array(here), belief=SimpleNamespace(question="benchmark")
         )
         found = RankingBuilder._beyond(SimpleNamespace(_standing=standing), verdicts)
         assert (found[0, 1], found[1, 0]) == (holds, holds)
