@@ -158,7 +158,7 @@ def _logs_what_nodes_print() -> bool:
     """Make what Ray, its nodes and actors say lines of the log; return whether Ray lets us."""
     logging.getLogger("ray").propagate = True
     worker: Any = import_module("ray._private.worker")
-    # Ray names to its own tools alone what prints on the terminal.
+    # What prints on the terminal is a private function of Ray's, which another version may lack.
     if not hasattr(worker, "print_to_stdstream"):
         return False
     worker.print_to_stdstream = _log_printed

@@ -108,6 +108,7 @@ def remember(values: Any) -> None:
 
 def remember_credentials(*values: Any) -> None:
     """Mask the credentials in values, and environment variables named like credentials."""
+    # The path of a file with a credential is none itself.
     named = {
         name: value
         for name, value in os.environ.items()

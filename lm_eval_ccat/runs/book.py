@@ -388,7 +388,7 @@ class Book:
             self._barred = pairs
 
     def _tell_to(self, n_told: int | None) -> None:
-        """Tell answers in the order of their asks, until so many answers are told."""
+        """Tell answers in the order of their asks, until so many are told; None tells none."""
         while self.n_told < (n_told or 0):
             ask = self.next_told
             if ask is None:

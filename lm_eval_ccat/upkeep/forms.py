@@ -367,6 +367,7 @@ def _left_out_error(
     n_models, truth = len(scores), scores.mean(axis=1)
     fold = np.random.default_rng(0).permutation(np.arange(n_models) % min(FOLDS, n_models))
     squares = np.zeros(n_models)
+    # Models that are left out together; their means over all items are the truth.
     for left_out in (fold == number for number in np.unique(fold)):
         covariance = _Covariance(scores[~left_out], share)
         items, mean = covariance.chosen(may_choose, n_items), covariance.mean
