@@ -74,7 +74,7 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def _require_one_source(args: argparse.Namespace, flags: Mapping[str, Any]) -> None:
-    """Refuse what describes no run, or a run twice: a configuration file or flags are to."""
+    """Refuse arguments that describe no run, or one twice: by a configuration file and by flags."""
     if args.config is None and not {"tasks", "bank"} & set(flags):
         raise UsageError("give a configuration file, --task, or --bank")
     if args.models is not None and args.models < 2:

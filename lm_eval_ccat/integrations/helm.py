@@ -468,6 +468,7 @@ class _Bucket:
             with _opened_address(url) as stream:
                 page = dict(json.load(stream))
             yield from page.get(part, ())
+            # A server that names the same page again would be asked for ever.
             if not (token := page.get("nextPageToken")) or token == query.get("pageToken"):
                 return
             query["pageToken"] = str(token)

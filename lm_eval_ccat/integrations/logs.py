@@ -178,7 +178,7 @@ def _fetch_board(owner: str, date: str, request: LogRequest, target: Path) -> No
 def _chosen_runs(hub: Hub, owner: str, date: str, request: LogRequest) -> list[_BoardRun]:
     """Choose models of a board by how able they are, and return the newest run of each.
 
-    It says what will be fetched, and refuses what is more than `request` allows.
+    A line says what will be fetched; what is more than `request` allows is refused.
     """
     api = hub.library.HfApi(endpoint=hub.address)
     repo_of = _repos_of_board(api, owner)
@@ -213,7 +213,7 @@ def _chosen_runs(hub: Hub, owner: str, date: str, request: LogRequest) -> list[_
         f"samples, about {max(size / max(speed, _LEAST_SPEED) / 60, 0.1):.1f} minutes; what is "
         "cached is not fetched again"
     )
-    # Before anything large is fetched.
+    # Results are small; samples, which are large, are fetched by the caller.
     require_small(f"hub:{owner}", len(runs), size, request.max_gb)
     return runs
 

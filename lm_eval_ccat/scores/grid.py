@@ -153,8 +153,9 @@ class ScoreGrid:
         Parameters
         ----------
         labels, doc_ids, scores, hashes, marks : sequence, Coded or ndarray
-            An entry for each score, or a single one that stands for all. A NaN is no score: it
-            makes its row and its item known, and leaves what the cell has.
+            An entry for each score, or a single one that stands for all. Hashes are of documents,
+            marks short hashes of prompts. A NaN is no score: it makes its row and its item known,
+            and leaves what the cell has.
         """
         scores = np.asarray(scores, dtype=np.float64)
         rows, columns, hash_codes, mark_codes = (
@@ -252,6 +253,7 @@ class ScoreGrid:
         """
         self._require_sound(path, unique)
         labels, ids = list(self.rows), sorted(self._items)
+        # For each item in ascending order, the column that it has so far.
         order = np.array([self._items[doc_id] for doc_id in ids], dtype=np.intp)
         raw = self._scores.finish(len(labels), order)
         prompts = self._prompts(order)

@@ -179,10 +179,11 @@ class MethodSuite:
                     for choice in choices
                 )
 
-    def test_the_state_is_what_was_placed_and_told(self) -> None:
+    def test_the_state_is_what_was_asked_and_told(self) -> None:
         scores = self.new_scores()
         live, rebuilt = self.policy(), self.policy()
         steps = follow(live, scores, 8)
+        # So that `follow` goes on below as if it had asked these items.
         rebuilt.__dict__["_asked_by_suite"] = [
             [step.item for step in steps if step.model == model] for model in range(3)
         ]

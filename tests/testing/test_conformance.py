@@ -19,7 +19,7 @@ from lm_eval_ccat.testing.readers import ReaderSuite
 
 CHOOSES = "test_choosing_changes_nothing"
 DRAWS = "test_only_what_is_available_is_chosen_and_draws_have_a_probability"
-STATE = "test_the_state_is_what_was_placed_and_told"
+STATE = "test_the_state_is_what_was_asked_and_told"
 SENSE = "test_what_is_known_makes_sense_at_every_look"
 SCORES = "test_a_score_outside_the_scale_or_twice_is_refused"
 JOINS = "test_a_model_may_join_later"

@@ -91,7 +91,8 @@ class Row:
         rows have the same.
     doc_hash : str or None
     date : str
-        Of the same (model, config, item) the latest counts; dates compare as text.
+        When the run was. Of the same (model, config, item) the latest counts; dates compare as
+        text.
     scale : Scale or None
         That the log states for the metric; the first one counts.
     """
@@ -143,7 +144,7 @@ class _LoggedRows(NamedTuple):
     logs: Callable[[Path], Iterable[Path]]
     rows: Callable[[Path, list[str]], Iterable[Row]]
 
-    def at(self, path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
+    def rows_at(self, path: Path, notes: list[str], on_progress: Progress = None) -> Iterator[Row]:
         """Yield the rows of all logs at a path."""
         log_paths = list(self.logs(path))
         for n, log in enumerate(log_paths, start=1):
@@ -169,20 +170,20 @@ class _LoggedRows(NamedTuple):
 
     def outcomes(self, path: Path) -> list[Logged]:
         """Return every task and metric at a path."""
-        pairs = {(row.task, row.metric) for row in self.at(path, [])}
+        pairs = {(row.task, row.metric) for row in self.rows_at(path, [])}
         return [Logged(*pair) for pair in sorted(pairs)]
 
     def table(self, path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         """Return the scores of one task and metric."""
         notes: list[str] = []
-        return _table(path, list(self.at(path, notes, on_progress)), query, notes)
+        return _table(path, list(self.rows_at(path, notes, on_progress)), query, notes)
 
     def tables(
         self, path: Path, logged: Sequence[Logged], query: Query
     ) -> Iterator[ScoreTable | CcatError]:
         """Yield the scores of each outcome, or why there are none; the logs are read once."""
         notes: list[str] = []
-        all_rows = list(self.at(path, notes))
+        all_rows = list(self.rows_at(path, notes))
         for outcome in logged:
             try:
                 yield _table(path, all_rows, outcome.query(query), notes)

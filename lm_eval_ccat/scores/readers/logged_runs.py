@@ -334,6 +334,7 @@ def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
         name = sample_name(file.name)
         if name is not None:
             dated.append(SampleFile(file, name.task, name.date))
+        # What lies in a folder may be anything, but not what the user names.
         elif file == path and not undated:
             raise ScoreTableError(
                 f"{path}: not a sample file of the harness (samples_<task>_<date>.jsonl)"
@@ -344,9 +345,11 @@ def _sample_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
 def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
     """Return the sample files of runs of the harness before 0.4.3 at or below a path.
 
-    The second value are the files of a folder that may hold samples and that no results file names.
-    A file's name joins the arguments of the model and the task; the results file states the task.
+    The second value are the files in a folder that may hold samples and that no results file names;
+    of a single file there are none. A file's name joins the arguments of the model and the task;
+    the results file states the task.
     """
+    # A results file stands for the samples beside it, and samples are known by the results beside.
     lists = path.parent.glob("*.jsonl*") if path.is_file() else files_at(path, "*.jsonl*")
     samples = [file for file in lists if not sample_name(file.name) and _may_hold_samples(file)]
     by_name = grouped(
@@ -361,6 +364,7 @@ def _undated_files(path: Path) -> tuple[list[SampleFile], list[Path]]:
                     run = SampleFile(file, undated.task, undated.date, results)
                     # A run that was repeated has overwritten the samples of the earlier ones.
                     runs[file] = max(run, runs.get(file, run), key=lambda candidate: candidate.date)
+    # Without the runs that were found beside a path that is a file.
     runs_at_path = [
         run for run in runs.values() if path in (run.path, run.results, *run.path.parents)
     ]

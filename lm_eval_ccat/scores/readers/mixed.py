@@ -87,7 +87,7 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         for kind in kinds
         if (meant := [outcome for outcome in kind.outcomes if _is_meant(outcome, query)])
     ]
-    # Across kinds, one kind's only task may not be the only one of all.
+    # A reader knows its own kind of logs, whose only task need not be the only one of the folder.
     for what in ("task", "metric"):
         names = {getattr(outcome, what) for kind in holding for outcome in kind.outcomes}
         if getattr(query, what) is None and (names := names - {None, UNNAMED}):

@@ -54,8 +54,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     metric = str(names.pop("metric"))
     return grid.finish(
         path,
-        # As the query's, the run's scale overrides a range that the user states; as the file's, it
-        # is compared with a direction that the user states, and with what the scores stand beside.
+        # In the query, the run's scale counts whatever range the user states. As `stated_scale` it
+        # is compared with the user's direction, or with the scale that the scores are put beside.
         replace(query, scale=scale),
         metric,
         stated_scale=scale,

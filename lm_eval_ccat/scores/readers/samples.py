@@ -84,9 +84,10 @@ class FileScores:
     Attributes
     ----------
     doc_ids, scores, hashes, marks : list
-        One entry per usable row, in the file's order; scores are raw.
+        One entry per usable row, in the file's order: raw scores, hashes of documents, and short
+        hashes of prompts.
     filters : dict
-        Those of the usable rows.
+        Those of the usable rows, as keys.
     notes : list of str
         Which lines, counted from 1, could not be used, and why.
     unusable : str
@@ -444,6 +445,7 @@ def read_files(
     # Starting processes takes longer than reading a few megabytes.
     processes = None if work >= _WORTH_PROCESSES else 1
     done = 0
+    # On this machine even where a cluster is at work, as the files lie here.
     results = in_processes(read_file, files, query, processes=processes, local=True)
     for size, rows in zip(sizes, results):
         done += size
