@@ -5298,8 +5298,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "replayed models are in the bank that they are ranked on",
         "lm_eval_ccat/methods/default/selfcheck",
-        "others = np.setdiff1d(np.arange(len(scores)), group.left_out)",
-        "others = np.arange(len(scores))",
+        "remaining = np.setdiff1d(np.arange(len(scores)), group.left_out)",
+        "remaining = np.arange(len(scores))",
         (
             "tests/methods/default/test_default_bank.py::test_a_group_is_ranked_on_a_bank_of_the_other_models",
         ),

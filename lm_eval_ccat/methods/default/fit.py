@@ -36,7 +36,7 @@ _PRIOR_MASS = 4.0
 _DIGITS = 7  # of a stored parameter: more are noise, and banks are text files
 #: Share of items with one score for all calibration models from which there is a warning.
 _CONSTANT = 0.1
-_QUOTED_ITEMS = 20  # number of items for which errors are quoted
+_QUOTED_ITEMS = 20  # of a ranking whose errors a bank's `self_check` states
 
 
 def fit(
@@ -133,16 +133,17 @@ def _check(
     draws: float | None,
     families: Sequence[str] | None,
 ) -> SelfCheck:
-    """Replay models left out, and compare what is estimated of them with the truth.
+    """Rank models left out by their scores, and compare what is estimated with the truth.
 
     Without enough models, or where nearly all are of one family, the departures are `VAGUE`. For
-    the parameters see `fit`; `config_noise` is the noise of configs.
+    the parameters see `fit`, and `_config_noise`.
     """
     n_models = len(table.models)
     # A replay ranks models that the bank has not seen: of fewer, none can be spared.
     if n_models < MIN_MODELS_TO_CHECK:
         return SelfCheck(VAGUE, None, {})
-    by_name = np.argsort(np.array(table.models))  # settles which of equal means comes first
+    # Groups do not depend on the order of the table: names say which of equal means comes first.
+    by_name = np.argsort(np.array(table.models))
     names = [table.models[i] for i in by_name]
     sample = table.model_scores(items=some_items(table.n_items))[by_name]
     model_families = [families[i] if families else family_of(table.models[i]) for i in by_name]
@@ -239,7 +240,10 @@ def _doubt_of_constant_items(table: ScoreTable) -> tuple[str, ...]:
 
 
 def _errors_left_out(judged: Judged, departures: Departures) -> dict[str, Any]:
-    """Return how well models left out were estimated, from the number of items that is quoted."""
+    """Return how well models left out were estimated after `_QUOTED_ITEMS` items.
+
+    Of a short benchmark they are the most items that were asked.
+    """
     n = _QUOTED_ITEMS if (judged.n == _QUOTED_ITEMS).any() else int(judged.n.max())
     quoted = judged.n == n
     error = judged.error[quoted]
@@ -257,7 +261,7 @@ def _errors_left_out(judged: Judged, departures: Departures) -> dict[str, Any]:
 
 
 def _trust(errors: Mapping[str, Any], departures: Departures) -> str:
-    """Say whether a bank can be trusted, and why; the first word is "yes" or "with care"."""
+    """Say whether a bank can be trusted, and why; the text begins with "yes" or "with care"."""
     evidence = (
         f"{errors['models_left_out']} models left out of the calibration were estimated to "
         f"{errors['rms_error']:.3f} (root mean square, scores on 0 to 1) from {errors['items']} "
@@ -316,7 +320,7 @@ def _read(bank: ItemBank) -> DefaultModel:
 
 
 def _items_of(bank: ItemBank) -> FractionalItems:
-    """Return a bank's items; what it raises where they are damaged, `_read` puts in words."""
+    """Return a bank's items; errors of damaged ones are Python's own, which `_read` words."""
     parameters, constants = bank.parameters, bank.constants
     basis = AbilityBasis.from_dict(constants["basis"])
     columns = [parameters["intercept"], parameters["slope"]]
@@ -373,9 +377,11 @@ def _require_sound(
 
 
 def _config_noise(table: ScoreTable) -> float:
-    """Return the variance between configs that averaging removed, per ``mu (1 - mu)``."""
-    if len(table.row_model) == len(table.models):
+    """Return the variance between configs that averaging over them removed, per ``mu (1 - mu)``."""
+    if len(table.row_model) == len(table.models):  # each model has one config
         return 0.0
+    # Sums over the items of all models: squares between configs and their degrees of freedom, the
+    # shares that averaging removed, and the number of items.
     within = freedom = taken = usable = 0.0
     for rows in table.rows_of.values():
         y = table.scale.normalise(table.raw[rows])
@@ -396,20 +402,21 @@ def _config_noise(table: ScoreTable) -> float:
 def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
     """Return the variance of a sampled answer within its item, per ``mu (1 - mu)``.
 
-    The usual one counts as `_PRIOR_MASS` beside an item's own answers. Both are rounded upwards,
-    by half of what the models' figures scatter by, because a new model may be noisier than these.
+    The models' mean counts as `_PRIOR_MASS` beside an item's own answers. All is then raised by
+    half of the relative standard deviation of the models' figures, because a new model may be
+    noisier than these.
 
     Parameters
     ----------
     table : ScoreTable
-        Of single answers it tells nothing, nor do answers that are all alike: these are copies.
     items : FractionalItems
         Fitted to the table.
 
     Returns
     -------
     ndarray of shape (n_items,), or None
-        At most 1, which scores of 0 and 1 have if all items are one question.
+        At most 1, which 0/1 scores have if a model answers each item right with the same chance.
+        None if the table has single answers, or repeats that are all alike: these are copies.
     """
     if not table.has_repeats:
         return None
@@ -417,6 +424,7 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
     # By model and item: squares of answers about their mean, and their degrees of freedom times
     # mu (1 - mu).
     squares, mass = np.zeros((2, len(table.models), table.n_items))
+    # The models of `rows_of` are in the order of the table, as are the abilities.
     for model, (rows, ability) in enumerate(zip(table.rows_of.values(), items.abilities.tolist())):
         y = table.scale.normalise(table.raw[rows])
         present = np.isfinite(y)
@@ -435,8 +443,8 @@ def noise_within(table: ScoreTable, items: FractionalItems) -> Floats | None:
 
 
 def _rounded(values: Floats) -> Floats:
+    """Return values with `_DIGITS` significant digits."""
     with np.errstate(divide="ignore"):
-        # Significant digits, whatever a parameter's size.
         size = np.where(values == 0.0, 0.0, np.floor(np.log10(np.abs(values))))
     unit = 10.0 ** (_DIGITS - 1 - size)
     return np.asarray(np.round(values * unit) / unit)

@@ -8,8 +8,11 @@ with ``f`` the basis of `AbilityBasis`, so that items differ in difficulty, disc
 where the calibration shows it, in bend. A score has the variance ``k_i s(x) mu_i (1 - mu_i)``:
 ``k_i`` is the item's noise, ``s(x)`` the noise of models of that ability relative to the usual one.
 The quasi-likelihood ``(y eta - log(1 + e^eta)) / k`` has just this variance, is concave in ``eta``
-and takes any score in [0, 1]; for 0/1 scores with ``k = 1`` it is the likelihood of the ordinary
-logistic model (Papke and Wooldridge 1996 for fractions; Wedderburn 1974 for the principle).
+and takes any score in [0, 1]; for 0/1 scores with ``k = 1`` it is the log likelihood of the
+ordinary logistic model (Papke and Wooldridge 1996 for fractions; Wedderburn 1974 for the
+principle). An item's curve is itself uncertain, which makes the noise of a score on it, over
+``w = mu (1 - mu)``, ``kappa_i = k_i (s(x) + w f(x)' V_i f(x))`` with ``k_i V_i`` the covariance of
+``c_i``.
 
 *Beyond the abilities that a bank knows.* An ability is the logit of a mean score. This holds within
 the bank's range, but not where curves are extended by their last slopes: an item that is flat among
@@ -38,9 +41,11 @@ from ..belief import Indices
 from ..curves import AbilityBasis
 
 SMALLEST_WEIGHT = 2.5e-3  # lower bound of mu (1 - mu), because no item is free of noise
-_MANY = 300
+_MANY = 300  # values from which the hyperbolic tangent is faster than `expit`
 _BANDWIDTH = 0.4  # of the noise of models at an ability, in standard deviations of ability
-FAR_SHARE, FAR_WIDTH = 0.4, 4.0  # share and relative spread of models of another league
+#: Share of models of another league in the prior of abilities, and how much wider than that of the
+#: others their part of it is.
+FAR_SHARE, FAR_WIDTH = 0.4, 4.0
 _GRID = 41  # abilities of a `Profile`
 _PRIOR_MODELS = 0.5  # models of usual noise that are added to those nearby
 #: Share of its slope at the edge that an item keeps beyond it.
@@ -53,10 +58,7 @@ SQRT_2 = sqrt(2.0)
 
 
 def to_logistic(eta: Floats) -> None:
-    """Make ``1 / (1 + e^-eta)`` of `eta` in place.
-
-    For many values the hyperbolic tangent is four times as fast.
-    """
+    """Make ``1 / (1 + e^-eta)`` of `eta` in place."""
     if len(eta) < _MANY:
         expit(eta, out=eta)
         return
@@ -67,14 +69,17 @@ def to_logistic(eta: Floats) -> None:
 
 
 def weight(mu: Floats, out: Floats | None = None) -> Floats:
-    """Return ``mu (1 - mu)``, the slope of the logistic curve, bounded below, in `out`."""
+    """Return ``mu (1 - mu)``, at least `SMALLEST_WEIGHT`, in `out`: the logistic curve's slope."""
     out = np.subtract(1.0, mu, out=out)
     out *= mu
     return np.maximum(out, SMALLEST_WEIGHT, out=out)
 
 
 class PackedEntries(NamedTuple):
-    """The stored entries of a symmetric matrix, and how often each stands in the whole one."""
+    """The stored entries of a symmetric matrix, and how often each stands in the whole one.
+
+    Arrays of shape (n (n + 1) / 2,).
+    """
 
     row: Indices
     column: Indices
@@ -83,7 +88,7 @@ class PackedEntries(NamedTuple):
 
 @cache
 def packed(n: int) -> PackedEntries:
-    """Return the stored entries of a symmetric matrix of size `n`."""
+    """Return the entries of a symmetric matrix of size `n` that are stored: its upper triangle."""
     row, column = np.triu_indices(n)
     return PackedEntries(row, column, np.where(row == column, 1.0, 2.0))
 
@@ -93,10 +98,8 @@ class CurvesAt(NamedTuple):
 
     Attributes
     ----------
-    mu, w : ndarray
-        Expected scores, and slopes of the logistic curve there.
-    kappa : ndarray
-        Noise of a score, including the uncertainty of the calibrated curve.
+    mu, w, kappa : ndarray
+        As in the module's docstring.
     along : ndarray
         Slope of the linear predictor in the ability.
     """
@@ -113,11 +116,11 @@ class Profile(NamedTuple):
     Attributes
     ----------
     x, mean, prior : ndarray of shape (n_grid,)
-        Abilities, mean expected scores over all items, log prior.
+        Abilities, mean expected scores over all items, and log prior density up to a constant.
     log_likelihood : ndarray of shape (n_items, 3, n_grid)
-        Three parts: of a score of 1, of a score of 0, and a factor on the entropy of a score y
-        between 0 and 1. y times the first, 1 - y times the second and the entropy times the third
-        make the log likelihood of y (`of`), whose deviance is 0 where the expected score is y.
+        Three parts: log likelihood of a score of 1, of a score of 0, and a factor on the entropy of
+        a score y between 0 and 1. y times the first, 1 - y times the second and the entropy times
+        the third make the log likelihood of y (`of`).
     """
 
     x: Floats
@@ -129,7 +132,8 @@ class Profile(NamedTuple):
         """Return the log likelihood of a score `y` on an item, at each ability.
 
         It is that of a double exponential family (B. Efron, Journal of the American Statistical
-        Association 81, 1986): half the deviance over the noise, and half the log of the noise.
+        Association 81, 1986): minus half the deviance (which is 0 where `y` is expected) over the
+        noise ``kappa``, and minus half the log of the noise.
         """
         entropy = -y * log(y) - (1.0 - y) * log(1.0 - y) if 0.0 < y < 1.0 else 0.0
         return np.asarray(np.array([y, 1.0 - y, entropy]).dot(self.log_likelihood[item]))
@@ -156,6 +160,7 @@ class Beyond:
         value, slope = map(np.array, basis.value_and_slope(edge))
         self._value, self._slope = value, OWN_SLOPE * slope
         sample = coefficients[:: -(-len(coefficients) // _MOST_ITEMS)]
+        # Linear predictors at the edge, and their change per logit away from it.
         eta, along = sample @ value, sign * (sample @ self._slope)
         start, shifts = float(logit(expit(eta).mean())), [0.0]
         for distance in np.arange(1, round(FARTHEST / STEP) + 1) * STEP:
@@ -176,6 +181,7 @@ class Beyond:
         Values and slopes of the basis, by which an item's coefficients are multiplied, then the
         shift of all items, and its slope.
         """
+        # Between shifts that are tabulated, and beyond the last, the shift is linear.
         steps = abs(x - self.edge) / STEP
         k = min(int(steps), len(self._shifts) - 2)
         tilt = self._shifts[k + 1] - self._shifts[k]
@@ -230,10 +236,12 @@ class FractionalItems:
     def prior_precision_at(self, x: float) -> float:
         """Return the precision of the normal prior that is as steep at ability `x` as the true one.
 
-        The true prior is a mixture of two normals of mean 0: with its log density ``U`` it is
-        ``-U'(x) / x``, between the precisions of the two.
+        The true prior is a mixture of two normals of mean 0, one of models like the bank's and a
+        wide one (`FAR_SHARE`). With its log density ``U``, the precision is ``-U'(x) / x``: the
+        mean of those of the two, weighed by how likely `x` is to be of each.
         """
         narrow, wide = self.prior_sd, FAR_WIDTH * self.prior_sd
+        # Log densities, up to a constant; `exp` of more than 700 overflows.
         a = log((1.0 - FAR_SHARE) / narrow) - 0.5 * (x / narrow) ** 2
         b = log(FAR_SHARE / wide) - 0.5 * (x / wide) ** 2
         share = 1.0 / (1.0 + exp(min(b - a, 700.0)))
@@ -253,7 +261,7 @@ class FractionalItems:
     def curves(
         self, z: Sequence[float], rows: Floats, noise: Floats, out: Floats | None = None
     ) -> CurvesAt:
-        """Return the curves of some items at `z`, with the equations of this module.
+        """Return the curves of some items at `z`, by the equations of the module's docstring.
 
         Parameters
         ----------
@@ -312,7 +320,7 @@ class FractionalItems:
         return 2.0 * (x - low) / max(high - low, 1e-12) - 1.0
 
     def outside(self, x: float, sd: float) -> float:
-        """Return the probability that an ability of standard error `sd` is beyond the edges."""
+        """Return the chance that a normal ability of mean `x` and error `sd` is beyond `edges`."""
         low, high = self.edges
         # `scipy.special.ndtr` takes much longer for a single number.
         return 0.5 * (erfc((high - x) / (sd * SQRT_2)) + erfc((x - low) / (sd * SQRT_2)))
@@ -344,7 +352,10 @@ class FractionalItems:
         return Profile(x, mean, np.log(prior), log_likelihood)
 
     def model_noise(self, x: float) -> float:
-        """Return ``s(x)``: noise of models of ability near `x` relative to the usual one."""
+        """Return ``s(x)``: exp of the mean log noise of models near `x`, by a normal kernel.
+
+        `_PRIOR_MODELS` of usual noise, whose log is 0, count among them.
+        """
         away, unit, noise = self._in_bandwidths
         away = away - x / unit
         away *= away
@@ -354,6 +365,6 @@ class FractionalItems:
 
     @cached_property
     def _in_bandwidths(self) -> tuple[Floats, float, Floats]:
-        """Abilities of the calibration models in bandwidths, the bandwidth; 1 and log noise."""
+        """Abilities of the calibration models in bandwidths, the bandwidth, rows of 1 and log s."""
         unit = _BANDWIDTH * self.spread
         return self.abilities / unit, unit, np.array([np.ones_like(self.log_noise), self.log_noise])

@@ -8,7 +8,10 @@ Everything is shrunk towards what the items have in common, by amounts estimated
 - models that fit the curves badly (mostly weak outliers) count less: each model has its own
   noise ``s_j``, estimated together with the curves;
 - an item's noise ``k_i`` is shrunk to that of items of similar difficulty;
-- residual factors are singular vectors of the Pearson residuals, shrunk at the noise edge.
+- residual factors are singular vectors of the Pearson residuals (residuals over their standard
+  deviations), less what noise alone would make of them (`Cells._above_noise`).
+
+Matrices of an item's p coefficients are *packed*: their upper triangle, by row.
 
 The Newton steps of the curves need only the sum of the residuals at each ability. Thousands of
 models are therefore divided into groups, each a twentieth of their spread wide (up to a tenth of it
@@ -42,7 +45,7 @@ BENDS_FROM = (8, 15, 30)  # numbers of models from which curves have one, two an
 #: Number of models from which a bank shows by itself how far new ones depart from it.
 MANY = 200
 FACTORS, FACTORS_OF_MANY = 2, 8  # of the residuals, at most
-_PRIOR_DF = 10.0  # models' residuals that the usual noise of items as easy counts as
+_PRIOR_DF = 10.0  # residuals that the usual noise of items as easy counts as, beside an item's own
 _PRIOR_WIDTH = 1.5  # standard deviation of a new model's ability, in those of calibration
 _CLIP = 1e-3  # mean scores are kept this far from 0 and 1 before the logit
 _NARROWEST = 0.05  # logits; models closer together tell nothing about slopes
@@ -63,7 +66,7 @@ Read = Callable[[Positions], Floats]
 
 
 class SingularVectors(NamedTuple):
-    """Singular values less their noise, with a vector over the models and one over the items each.
+    """Singular values less their noise, each with a vector over the models and one over the items.
 
     Attributes
     ----------
@@ -83,12 +86,13 @@ class PartResiduals(NamedTuple):
     Attributes
     ----------
     points : slice
-        Of the abilities at which curves are evaluated.
+        The part's abilities at which curves are evaluated, among all (see `Cells`).
     rows : slice or ndarray of int
         The models.
     residual : ndarray of shape (n_models of the part, n_items)
         0 where a score is missing.
     weights : ndarray of shape (n_points of the part, n_items)
+        ``w`` of `Cells`.
     present : ndarray of shape (n_models of the part, n_items), or None
         1 where there is a score, else 0; None where no score is missing.
     """
@@ -146,8 +150,9 @@ class CurveFit(NamedTuple):
     ----------
     coefficients : ndarray of shape (n_items, p)
     inverse : ndarray of shape (n_items, p (p + 1) / 2)
-        Packed inverse Hessians, whose product with an item's noise is the covariance.
+        Packed inverse Hessians: times an item's noise, the covariance of its coefficients.
     model_noise : ndarray of shape (n_models,)
+        ``s_j``, of which the geometric mean is 1.
     slope_variance, bend_variance : float
         Of the prior.
     """
@@ -169,7 +174,7 @@ class ItemFit:
 
 
 def fit_table(table: ScoreTable, factors: int, config_noise: float = 0.0) -> ItemFit:
-    """Do as `fit_items` for a table; of a large one no copy of all scores is made."""
+    """Do as `fit_items` for a table; of a large one, in groups without a copy of all scores."""
     n_models = len(table.models)
     if n_models <= FEWEST_MODELS or n_models * table.n_items <= FEWEST_CELLS:
         return fit_items(table.model_scores(), factors, config_noise)
@@ -177,7 +182,7 @@ def fit_table(table: ScoreTable, factors: int, config_noise: float = 0.0) -> Ite
 
 
 def fit_groups(table: ScoreTable, factors: int, config_noise: float = 0.0) -> ItemFit:
-    """Do as `fit_items` with models in groups of similar ability (see the module)."""
+    """Do as `fit_items` with models in groups of similar ability (see the module's docstring)."""
 
     def read(models: Positions) -> Floats:
         return table.model_scores(models=models)
@@ -209,14 +214,12 @@ def fit_items(scores: Floats, factors: int = FACTORS, config_noise: float = 0.0)
 def _fit(
     read: Read, overview: Overview, factors: int, config_noise: float, *, grouped: bool
 ) -> ItemFit:
-    """`fit_items` for scores that `read` returns in parts; for `grouped` see `Cells`.
-
-    As in `_fit_curves`, ``x`` are abilities, ``c`` coefficients of curves, ``s`` the models' noise.
-    """
+    """Do as `fit_items` for scores that `read` returns in parts; for `grouped` see `Cells`."""
     x = logit(np.clip(_means(read, overview), _CLIP, 1.0 - _CLIP))
     centre = float(x.mean())
     x -= centre
     spread = max(float(x.std(ddof=1)), _NARROWEST)
+    # More models show more bends, models that are all alike none.
     bends = int(np.searchsorted(BENDS_FROM, len(x), side="right")) if x.std() > _NARROWEST else 0
     basis = AbilityBasis.over(x, bends)
     cells = Cells(read, overview, x, basis, grouped)
@@ -251,6 +254,7 @@ def _item_noise(curves: CurveFit, unexplained: Unexplained, overview: Overview) 
     easy. The first counts by the number of residuals that tell anything, the second as `_PRIOR_DF`.
     """
     count, mass = overview.item_count, unexplained.mass
+    # Packed Hessians of the scores; an entry off the diagonal stands twice in the whole matrix.
     of_data = packed(curves.coefficients.shape[1])[2] * unexplained.hessian
     # Degrees of freedom that the curve takes: trace of inverse Hessian x Hessian of the data.
     used = (curves.inverse * of_data).sum(axis=1)
@@ -281,6 +285,7 @@ def _means(read: Read, overview: Overview) -> Floats:
         return overview.model_mean
     overall = overview.item_sum.sum() / overview.item_count.sum()
     item = (overview.item_sum + 0.5 * overall) / (overview.item_count + 0.5)
+    # Sum of the means of the items that each model has.
     expected, count = np.empty(len(overview.model_mean)), np.maximum(overview.model_count, 1.0)
     for models in _slices(len(expected), len(item)):
         expected[models] = np.isfinite(read(models)) @ item
@@ -288,13 +293,13 @@ def _means(read: Read, overview: Overview) -> Floats:
 
 
 def _slices(n_models: int, n_items: int) -> list[slice]:
-    """Return the models of each part: as many as have `_CELLS_AT_ONCE` scores, at least one."""
+    """Return the models of each part: as many as have `_CELLS_AT_ONCE` cells, at least one."""
     size = max(_CELLS_AT_ONCE // n_items, 1)
     return [slice(i, min(i + size, n_models)) for i in range(0, n_models, size)]
 
 
 class Cells:
-    """Scores, and the abilities at which curves are evaluated: those of models or of groups.
+    """Scores, and the abilities (*points*) at which curves are evaluated: of models or of groups.
 
     With ``y_ij`` the score of model j on item i, ``f_j`` the basis at the ability ``x_j``, and
     ``c_i`` the item's coefficients,
@@ -311,10 +316,11 @@ class Cells:
     Parameters
     ----------
     read : callable
+        See `Read`.
     overview : Overview
         Overview of the same scores.
     x : ndarray of shape (n_models,)
-        Abilities.
+        Abilities, in logits.
     basis : AbilityBasis
     grouped : bool
         Whether models of similar ability share one point of every item's curve.
@@ -328,6 +334,7 @@ class Cells:
         self.n_models, self.n_items, self.size = len(x), len(overview.item_sum), basis.size
         self.overall = float(overview.item_sum.sum() / overview.item_count.sum())
         self._models_at_point: NDArray[Any] = np.ones(len(x))
+        # Of each part, its points and its models.
         self._parts: list[tuple[slice, Positions]]
         if grouped:
             basis_values, self._parts = self._groups(x, basis)
@@ -400,7 +407,11 @@ class Cells:
     def _hessian(
         self, points: slice, weights: Floats, present: Floats | None, precision: Floats
     ) -> Floats:
-        """Return the sum, over models, of weight x `precision` x products of the basis; packed."""
+        """Return the sum, over models, of weight x `precision` x products of the basis; packed.
+
+        `precision` has a number of each model.
+        """
+        # The models of a group have the weights and the basis of its one point.
         if self._grouped:
             weights = weights * (precision.sum() if present is None else precision @ present)
             return np.asarray(weights.T @ self._products[points])
@@ -431,10 +442,10 @@ class Cells:
         return Derivatives(squares, total, hessian, gradient)
 
     def leverage(self, inverse: Floats) -> Floats:
-        """Return by how much the fit to a model's scores lowers its ``total``, times its noise.
+        """Return ``s_j sum over i of w_ij h_ij``, what the fit to model j's own scores explains.
 
-        With ``h_ij = w_ij f_j^T V_i f_j / s_j`` the leverage of a score and ``V_i`` the inverse
-        Hessian of the item, packed in `inverse`, this is for model j
+        Leverage is how much a score moves its own expectation. With ``V_i`` the inverse Hessian of
+        the item, packed in `inverse`, it is ``h_ij = w_ij f_j^T V_i f_j / s_j``, so that
 
             s_j sum over i of w_ij h_ij = sum over i of w_ij^2 f_j^T V_i f_j,
 
@@ -464,6 +475,7 @@ class Cells:
         """
         n_factors = max(min(factors, self.n_models - 3, self.n_items), 0)
         left, size, right = (self._iterated if self._grouped else self._exact)(c, s, n_factors)
+        # Sum of the weights of all models, by item.
         typical = self._models_at_point @ self._w
         squares, mass = np.zeros((2, self.n_items))
         hessian = np.zeros((self.n_items, len(self._times)))
@@ -534,7 +546,8 @@ class Cells:
     ) -> SingularVectors:
         """Return singular values less their noise, with their vectors; drop those below the noise.
 
-        Pure noise with this sum of squares has singular values up to an edge.
+        Pure noise with this sum of squares has singular values up to an edge e. Of a value d above
+        it, ``d (1 - (e / d)^2)`` is left.
         """
         variance = squares / self.overview.item_count.sum()
         edge = np.sqrt(variance) * (np.sqrt(self.n_items) + np.sqrt(self.n_models))
@@ -566,7 +579,8 @@ def _fit_curves(data: Cells) -> CurveFit:
     """
     n_models, n_items, size, overview = data.n_models, data.n_items, data.size, data.overview
     row, column, _ = packed(size)
-    # Half a mean score is imagined for every item.
+    # Start with a slope of 1 and the intercept of the item's mean score, to which half a score of
+    # the mean over all items is added.
     easiness = (overview.item_sum + 0.5 * data.overall) / (overview.item_count + 0.5)
     c = np.zeros((n_items, size))
     c[:, 0], c[:, 1] = logit(np.clip(easiness, 0.005, 0.995)), 1.0
@@ -606,13 +620,15 @@ def _fit_curves(data: Cells) -> CurveFit:
 def _usual_noise(noise: Floats, mass: Floats, easiness: Floats) -> Floats:
     """Return the noise that is usual at each item's easiness; shape (n_items,).
 
-    Its log is a quadratic function of easiness, fitted with gamma errors, and stays within a factor
-    e^1.5 of the mean noise. The quadratic and the linear coefficient are shrunk towards 0.
+    Its log is a quadratic function of easiness, fitted with gamma errors by Newton steps, and stays
+    within a factor e^1.5 of the mean noise. The quadratic and the linear coefficient are shrunk
+    towards 0.
 
     Parameters
     ----------
     noise, mass, easiness : ndarray of shape (n_items,)
-        Observed noise, its weight, and the curve's first coefficient.
+        Observed noise, its weight (of which more than that of nine items in ten counts for no
+        more), and the curve's intercept.
     """
     pooled = max(float(np.average(noise, weights=np.maximum(mass, 1e-12))), _LEAST_NOISE)
     a = (easiness - easiness.mean()) / max(float(easiness.std()), 1e-9)

@@ -2,8 +2,9 @@
 
 The models are divided into groups, each with strong and weak ones. Unless there are many models,
 the best fifth and the weakest fifth are two more groups, because a new model may be better or worse
-than all known ones. Each group is ranked, with the real selection and draws, on a bank calibrated
-on the others. How far its models departed from that bank, singly and in pairs, gives the prior of
+than all known ones. Each group is ranked by its logged scores, with the real selection and draws,
+on a bank calibrated on the others: a *replay*, whose state after some numbers of items is kept
+(`Checkpoint`). How far its models departed from that bank, singly and in pairs, gives the prior of
 departures (`Departures`). Estimates under a prior fitted without the group's models are then
 compared with the truth, which shows whether the stated errors are right.
 """
@@ -41,6 +42,7 @@ CHECKPOINTS = (5, 10, 20, 30, 45, 70, 100)
 TOLD_SINGLY, BLOCK = FIRST, 5
 _MOST_REPLAYED = 60  # models; more would only take time
 _ENOUGH_ITEMS = 2000  # items on which the check replays: departures are means over items
+#: Scores of a replay's calibration, and the fewest and most models that these may be of.
 _ENOUGH_CELLS, _FEWEST_FITTED, _MOST_FITTED = 2_000_000, 200, 1000
 _BINS = 8  # classes of items by the variance that the response model expects
 #: Numbers of items after which a bank keeps the estimates of models left out.
@@ -56,7 +58,10 @@ _LEAST_INFLATION = 1.0  # luck in a few replays must not make stated errors smal
 
 
 class Group(NamedTuple):
-    """Models that are left out of a calibration together, and those of them that are replayed."""
+    """Models that are left out of a calibration together, and those of them that are replayed.
+
+    Models are rows of the scores.
+    """
 
     left_out: Indices
     replayed: Indices
@@ -72,7 +77,7 @@ class GroupReplay(NamedTuple):
     models : ndarray of int, shape (h,)
         Those that are ranked.
     scores : ndarray of shape (h, n_items)
-        Their scores on the items of the bank.
+        Their scores on the items of the bank; `_filled` where missing.
     field : Field
     """
 
@@ -161,7 +166,7 @@ def groups(
 def _dealt(
     models: Sequence[int], families: Sequence[str], largest: int, n_groups: int
 ) -> list[Indices]:
-    """Return groups of models: each family goes to the group that is smallest by then.
+    """Return groups of models: each family goes to the group with the fewest models by then.
 
     The largest family is dealt out first. Models of a family of more than `largest` are dealt out
     one by one, in the order of `models`.
@@ -177,7 +182,7 @@ def _dealt(
 
 
 def some_items(n_items: int) -> Indices:
-    """Return the items that the check uses: all, or a sample of very many."""
+    """Return the positions of the items that the check uses: all, or a sample of very many."""
     if n_items <= _ENOUGH_ITEMS:
         return np.arange(n_items)
     return np.sort(np.random.default_rng(0).permutation(n_items)[:_ENOUGH_ITEMS])
@@ -212,8 +217,8 @@ def replay_groups(
     mean = np.nanmean(scores, axis=1)
     replays = []
     for number, group in enumerate(sets):
-        others = np.setdiff1d(np.arange(len(scores)), group.left_out)
-        calibrating = _enough(others, mean, scores.shape[1])
+        remaining = np.setdiff1d(np.arange(len(scores)), group.left_out)
+        calibrating = _enough(remaining, mean, scores.shape[1])
         if len(calibrating) < 2 or not len(group.replayed):
             continue  # nearly all models are of one family: too few are left to calibrate on
         known = np.isfinite(scores[calibrating]).any(axis=0)
@@ -226,7 +231,8 @@ def replay_groups(
     if not replays:
         return [], VAGUE
     first = replays[0].field.model.first
-    # After the first, chosen items, those not asked show how noisy residuals are: draws go by that.
+    # After the first, chosen items, those not asked show how noisy residuals are, by which the
+    # draws that follow are sized and weighed.
     checkpoints = _go_on(replays, 0, first)
     residuals = [figures for replay in replays for figures in _noise(replay)]
     noise, floor = fit_noise(*np.array(residuals).T)
@@ -271,7 +277,7 @@ def _checkpoint(replay: GroupReplay) -> Checkpoint:
 
 
 def advance(field: Field, y: Floats, n: int) -> None:
-    """Ask all models the items of the sequence until it has `n`."""
+    """Ask all models, whose scores are `y`, the items of the sequence until it has `n`."""
     sequence = field.sequence
     while len(sequence) < n:
         start = len(sequence)
@@ -285,7 +291,7 @@ def advance(field: Field, y: Floats, n: int) -> None:
 
 
 def _filled(y: Floats, model: DefaultModel, seed: int) -> Floats:
-    """Fill missing scores: the expected score plus a random one of the model's own residuals."""
+    """Return scores with missing ones filled: expected plus one of the model's own residuals."""
     missing = ~np.isfinite(y)
     if not missing.any():
         return y
@@ -323,9 +329,9 @@ def _residuals(replay: GroupReplay) -> Floats:
 
 
 def _noise(replay: GroupReplay) -> list[tuple[float, float]]:
-    """Return two variances of residuals, that of the response model and that observed.
+    """Return two variances of residuals: by the response model, and as observed.
 
-    One tuple for each model and each class of items not asked, which are alike in the first.
+    A tuple for each model and each class of items not asked, which are about alike in the first.
     """
     figures, left = [], replay.field.sequence.left
     for member, residual in zip(replay.field.members, _residuals(replay)):
@@ -341,6 +347,8 @@ def fit_departures(
     checkpoints: list[Checkpoint], known: Departures, without: Indices, *, many: bool
 ) -> Departures:
     """Fit the prior of departures to the left-out models, without some of them.
+
+    Where none are left, it is `known`; where there are no pairs, that of pairs is that of models.
 
     Parameters
     ----------
@@ -405,13 +413,13 @@ def _observed(checkpoint: Checkpoint, without: Indices) -> _Observed:
 
 
 def _key(models: Indices, i: Indices, j: Indices) -> Indices:
-    """Return one number for each pair of models."""
+    """Return a number for each pair of models, whichever comes first."""
     a, b = models[i], models[j]
     return np.asarray(np.maximum(a, b) * 10**6 + np.minimum(a, b))
 
 
 class Excess(NamedTuple):
-    """Ratios of squared errors to stated variances, of single models and of pairs."""
+    """Ratios of squared errors to stated variances, at least 1, of single models and of pairs."""
 
     single: float
     pair: float
@@ -433,10 +441,13 @@ class Judged(NamedTuple):
 
     Attributes
     ----------
-    model, n, error, standard_error, df : ndarray
-    pair_key, pair_n : ndarray
-    pair_z2 : ndarray
-        Squared errors of differences over their variances, corrected for Student's tails.
+    model, n, error, standard_error, df : ndarray of shape (n_records,)
+        The model, the items that it had answered, estimate less truth, and the stated error.
+    pair_key, pair_n : ndarray of shape (n_pair_records,)
+        As `_key`, and the items that both models had answered.
+    pair_z2 : ndarray of shape (n_pair_records,)
+        Squared errors of differences over their variances, times ``1 - 2 / df``: Student's squares
+        have the mean ``df / (df - 2)``, so that 1 is usual.
     """
 
     model: Floats
@@ -554,7 +565,7 @@ def _at_least_vague(prior: Departures, n_models: int) -> Departures:
 
 
 def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]:
-    """Return what a ranking with this prior would have known at a checkpoint."""
+    """Return the moments and the belief of a ranking with this prior at a checkpoint."""
     prior = replace(prior, centre=checkpoint.centre)
     of_models = (
         getattr(checkpoint.moments, name)
@@ -588,10 +599,10 @@ def left_out(checkpoints: list[Checkpoint], priors: Priors, names: Sequence[str]
 
 
 def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
-    """Return the ratio of squared errors to stated variances, at least 1.
+    """Return the ratio of squared errors to stated variances, at least 1; 1 without records.
 
-    Each model (or pair) counts once, by the mean of its ratios. With their mean over models,
-    ``(n mean + PRIOR_DF usual) / (n + PRIOR_DF)``.
+    Each model (or pair) counts once, by the mean of its ratios. With ``mean`` their mean over
+    models, it is ``(n mean + PRIOR_DF usual) / (n + PRIOR_DF)``.
 
     Parameters
     ----------
@@ -600,7 +611,7 @@ def inflation(key: Floats, z2: Floats, n: int, usual: float = 1.0) -> float:
     n : int
         Number of independent cases that the records count as.
     usual : float, optional
-        Ratio of the `PRIOR_DF` cases that are added.
+        Ratio of `PRIOR_DF` cases that are added, because few say little.
     """
     if not len(key):
         return 1.0

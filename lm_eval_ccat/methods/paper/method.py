@@ -29,9 +29,10 @@ from ..method import Fitted, Method, require_parts
 from ..policy import Choice, Description, Items, Mask, Policy, rounded
 from .test import CLIP, SQUEEZE, PaperTest, fit, stretched_scale
 
-#: Numbers of items after which errors are measured; tests replayed.
-STOPS, REPLAYS = (10, 20, 45, 100, 200), 60
-#: Models of a group that are tested: all groups together make `REPLAYS`.
+#: Numbers of items after which errors are measured.
+STOPS = (10, 20, 45, 100, 200)
+#: Models left out, and the most of a group that are tested.
+REPLAYS = 60
 MOST_TESTED = REPLAYS // GROUPS
 #: Number of models without misfit that are imagined in addition to those observed.
 PRIOR = 4.0
@@ -44,12 +45,12 @@ class Misfit:
     Attributes
     ----------
     n : tuple of float
-        Numbers of items of a model.
+        Numbers of items of a model, ascending.
     single, pair : tuple of float
         Factor at each of these numbers on a model's variance, and on its part of the variance of a
         difference.
     df : float
-        Degrees of freedom of the factors.
+        Degrees of freedom of the factors, and so of all variances.
     """
 
     n: tuple[float, ...]
@@ -82,8 +83,8 @@ class Misfit:
     def widened(self, error: Floats, n: Floats) -> tuple[Floats, Floats]:
         """Return standard errors after `n` items, times the roots of the factors; (n_models,) each.
 
-        The first are those of estimates, the second what each model adds to differences. Between
-        the numbers of items that were measured, factors are interpolated.
+        The first are those of estimates, the second what each model adds to differences. Factors
+        are linear in ``log n`` between the numbers that were measured, and constant beyond.
         """
         log_n = np.log(np.maximum(n, 1.0))
         of_single, of_pair = (
@@ -110,9 +111,9 @@ class ReplayErrors:
     Attributes
     ----------
     of_models, of_pairs : list of float
-        Squared errors of models and of differences of models, each over its stated variance.
+        Squared errors of models' means and of their differences, each over its stated variance.
     gaps : list of float
-        How far the models of each pair truly are apart.
+        How far the means of each pair truly are apart.
     """
 
     def __init__(self) -> None:
@@ -121,7 +122,7 @@ class ReplayErrors:
         self.gaps: list[float] = []
 
     def add(self, estimate: Floats, variance: Floats, truth: Floats) -> None:
-        """Take in a group of models that were tested on one bank; shapes (n_models,)."""
+        """Take in the mean scores of models that were tested on one bank; shapes (n_models,)."""
         error = estimate - truth
         self.of_models += list(error * error / variance)
         i, j = np.triu_indices(len(truth), 1)
@@ -188,6 +189,7 @@ def _groups_to_leave_out(models: Sequence[str]) -> Iterator[Indices]:
     Fewer than four models make no groups.
     """
     n_groups, rng = min(GROUPS, len(models) // 2), np.random.default_rng(0)
+    # Without a group nothing would be left to calibrate on.
     if n_groups < 2:
         return
     by_name = np.argsort(np.array(models))  # a bank does not depend on the order of its rows
@@ -210,7 +212,7 @@ def _bank_without(table: ScoreTable, left_out: Indices, rescale: str) -> ItemBan
 
 
 def _tested(bank: ItemBank, y: Floats) -> dict[int, tuple[Floats, Floats]]:
-    """Return estimates and stated variances by number of items, up to the last of `STOPS`."""
+    """Test models whose scores are `y`; return estimates and variances by number of items."""
     tests = [PaperTest(bank, seed=(k,)) for k in range(len(y))]
     free = bank.kept & np.isfinite(y)
     longest, out = int(free.sum(axis=1).min()), {}
@@ -230,8 +232,8 @@ class PaperPolicy(Policy):
     """Ranking by the method "paper" (arXiv:2601.13885).
 
     ``P(i better than j) = Phi((theta_i - theta_j) / sqrt(SE_i^2 + SE_j^2))``; the next item goes
-    to the candidate with the largest ``SE^2 / ((n + 1) x price of one unit)``; a model gets at
-    most half the items kept.
+    to the model with the largest ``SE^2 / ((n + 1) x price of one unit)``, after ``n`` items; a
+    model gets at most half the items kept.
 
     Parameters
     ----------
@@ -239,10 +241,7 @@ class PaperPolicy(Policy):
     n_models : int
     seed : int, optional
         Seed of the draws among items of equal information.
-    information : {"first", "full"}, optional
-    score_range : (float, float), optional
-        Rescale scores by this range in place of the bank's.
-    jitter : bool, optional
+    information, score_range, jitter
         See `PaperTest`.
     looks : {"every", "one"}, optional
         With "one", errors are the paper's; otherwise they are widened by `Misfit`.
@@ -274,7 +273,8 @@ class PaperPolicy(Policy):
         self._options: dict[str, Any] = options
         self._seed = seed
         self.tests: list[PaperTest] = []
-        # Of each model: ability and its error, items, estimate and slope.
+        # Of each model: ability and its error, items, estimate and slope; those of the models that
+        # learned a score since are stale.
         self._figures = np.empty((0, 5))
         self._learned_since: set[int] = set()
         for _ in range(n_models):
@@ -292,7 +292,7 @@ class PaperPolicy(Policy):
 
     def belief(self, question: str = BENCHMARK) -> Belief:
         """Return the belief about abilities; for either question its errors are a population's."""
-        # Answers since the last belief moved few of perhaps hundreds of models.
+        # Few of perhaps hundreds of models have answered since the last belief.
         for model in self._learned_since:
             test = self.tests[model]
             self._figures[model] = (
@@ -340,6 +340,7 @@ class PaperPolicy(Policy):
         theta = fit_abilities(curves, np.where(kept_items, targets[:, None], np.nan), precision=0.0)
         mu = curves.expected(theta)[:, kept_items]
         slope = (mu * (1.0 - mu)).mean(axis=1)
+        # The delta method.
         variance = (error / scale.span / np.maximum(slope, 1e-12)) ** 2
         return References(names, theta, variance, mean, error)
 
@@ -352,8 +353,8 @@ class PaperPolicy(Policy):
         self, models: Items, pending: Iterable[Items], prices: Sequence[float]
     ) -> Floats:
         worth = [
-            1.0 / (test.precision_with(wait) * (len(test.answered) + len(wait) + 1) * price)
-            for test, wait, price in zip([self.tests[j] for j in models], pending, prices)
+            1.0 / (test.precision_with(items) * (len(test.answered) + len(items) + 1) * price)
+            for test, items, price in zip([self.tests[j] for j in models], pending, prices)
         ]
         return np.array(worth)
 
@@ -366,9 +367,10 @@ def stretched_curves(bank: ItemBank) -> Curves:
 def unstretched_curves(bank: ItemBank) -> Curves:
     """Return curves for scores as they are.
 
-    The bank's difficulties are logits of mean scores that were stretched over all of [0, 1]: the
-    hardest and the easiest item have the difficulties 6.9 and -6.9, whatever their means.
-    Stretching is undone by the means that the bank has kept (``mean_range``).
+    The bank's difficulties are minus the logits of mean scores that were stretched over all of
+    [0, 1]: the hardest and the easiest item have the difficulties 6.9 and -6.9, whatever their
+    means. Stretching is undone by the lowest and highest mean of an item, which the bank holds
+    (``mean_range``); a bank without them has the curves of `stretched_curves`.
     """
     difficulty = bank.parameters["difficulty"]
     try:
@@ -381,6 +383,7 @@ def unstretched_curves(bank: ItemBank) -> Curves:
 
 
 def _curves(bank: ItemBank, intercept: Floats) -> Curves:
+    """Return curves of slope 1 with these intercepts, and the bank's noise."""
     return Curves(
         np.column_stack([intercept, np.ones(bank.n_items)]),
         np.full(bank.n_items, float(bank.constants["k"])),

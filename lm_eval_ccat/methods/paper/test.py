@@ -2,9 +2,10 @@
 
 Difficulty comes from the mean score of an item, ability from the mean score of a model, the
 noise from the residuals of both. Nothing is iterated: a few looks at the table, a part of it at a
-time, are enough. The response model: expected score ``mu = logistic(theta - b)``, variance
-``k mu (1 - mu)``, with ``k = 1`` for 0/1 scores, information ``mu (1 - mu) / k``. The test has one
-ability, asks for the largest information, and takes one step a score.
+time, are enough. The response model of a score on an item of difficulty ``b`` by a model of ability
+``theta``: expected score ``mu = logistic(theta - b)``, variance ``k mu (1 - mu)``, with ``k = 1``
+for 0/1 scores, information ``mu (1 - mu) / k``. The test has one ability, asks for the largest
+information, and takes one step a score.
 
 The calibration stretches scores over [0, 1] before it takes their logit. A score told to the test
 must be stretched in the same way (`stretched_scale`), or the ability that it points to is not on
@@ -74,7 +75,8 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
     for models, scores in table.parts():
         theta[models] = logit(np.nanmean(stretched(scores), axis=1))
     correlation = _item_correlation(table, theta)
-    kept_items = ~(correlation < -_ROUNDING)  # NaN (constant item, too few models) stays
+    # Items that better models solve less are removed. NaN (constant item, too few models) stays.
+    kept_items = ~(correlation < -_ROUNDING)
     if not kept_items.any():
         raise BankError("no item correlates positively with the models' abilities")
     noise = _noise(table, stretched, theta, np.where(kept_items, difficulty, np.nan))
@@ -100,7 +102,7 @@ def fit(table: ScoreTable, *, rescale: str = "range") -> Fitted:
 
 
 def _difficulty(mean: Floats, metric: str) -> Floats:
-    """Return the difficulty of items, from their mean scores."""
+    """Return minus the logit of items' mean scores, which are stretched over [0, 1] before."""
     low, high = mean.min(), mean.max()
     if not high > low:
         raise BankError(
@@ -111,7 +113,7 @@ def _difficulty(mean: Floats, metric: str) -> Floats:
 
 
 class _Stretch(NamedTuple):
-    """Stretches scores from the range of all single observations over [0, 1], but for `CLIP`."""
+    """Stretches scores from the range of all single scores over [0, 1], but for `CLIP`."""
 
     floor: float
     span: float
@@ -128,7 +130,7 @@ class _Stretch(NamedTuple):
 
 
 def _noise(table: ScoreTable, stretched: _Stretch, theta: Floats, difficulty: Floats) -> float:
-    """Return ``k``: squared residuals of single observations over ``mu (1 - mu)``, both summed.
+    """Return ``k``: squared residuals of single scores over ``mu (1 - mu)``, both summed.
 
     Items without a difficulty count in neither sum.
     """
@@ -147,7 +149,10 @@ def _noise(table: ScoreTable, stretched: _Stretch, theta: Floats, difficulty: Fl
 
 
 def _item_correlation(table: ScoreTable, theta: Floats) -> Floats:
-    """Return the Pearson correlation of each item's scores with ability; NaN if undefined."""
+    """Return Pearson's correlation of each item's scores with ability, of the models that have it.
+
+    NaN where it is undefined or of fewer than `MIN_MODELS`.
+    """
     overview = table.overview
     count, mean = overview.item_count, overview.item_sum / overview.item_count
     # Mean ability of the models that have each item.
@@ -351,7 +356,7 @@ class PaperTest:
         if self._jitter is not None:
             difficulty = self._jittered_difficulty()
             mu = expected_score(self.ability, difficulty)
-            # If no item were selected the test would end: then all items count as within reach.
+            # Without an item within reach the test would end: then all of them are.
             within_reach = available & (
                 np.abs(difficulty - self.ability) <= WITHIN * self.ability_error
             )
@@ -368,7 +373,8 @@ class PaperTest:
 
     def precision_with(self, pending: Sequence[int]) -> float:
         """Return the precision after the scores of `pending`, at the current ability."""
-        # Each ask needs the precision of all models, which may have hundreds of items in flight.
+        # Each ask needs the precision of all models, which may have hundreds of items in flight:
+        # the last answer is remembered.
         if self._with_pending[0] != (pending := tuple(pending)):
             added = float(information(self._mu[list(pending)], self._k).sum())
             self._with_pending = pending, self.precision + added

@@ -1,8 +1,9 @@
 """Betting: evidence and intervals that hold for any number of items, at every look.
 
-Bets on the next value, at odds that are fair if a null is the mean, are not expected to win.
-Capital of ``1 / alpha`` refutes the null at level ``alpha``, however often one looks (Ville's
-inequality). Without replacement the fair price of the next value is the mean of what would be left
+A *null* is a value that the mean of all items may have, to be refuted. Bets on the next value, at
+odds that are fair if a null is the mean, are not expected to win. Capital of ``1 / alpha`` refutes
+the null at one-sided level ``alpha``, however often one looks (Ville's inequality). Without
+replacement the fair price of the next value is the mean of what would be left
 (I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting",
 arXiv:2010.09686, section 5). Decisions bet against the nulls that they need; an interval replays
 the same bets against a grid of nulls.
@@ -47,10 +48,12 @@ class Bets:
 
     Attributes
     ----------
+    count, total, spread : ndarray of shape (n_series,)
+        Number and sum of the values so far, and sum of squares of each about the mean before it.
     log_capital : ndarray of shape (n_nulls, n_series)
     largest : ndarray of shape (n_nulls, n_series)
-        The largest `log_capital` from item `FEWEST_ITEMS` on, at least 0: `log(1 / alpha)` or more
-        refutes every mean up to the null at level alpha.
+        The largest `log_capital` from item `FEWEST_ITEMS` on, at least 0: ``log(1 / alpha)`` or
+        more refutes every mean up to the null at level alpha.
     """
 
     def __init__(self, n_series: int, size: float, nulls: Floats) -> None:
@@ -70,9 +73,10 @@ class Bets:
         # If a null is the mean of all, the values left have the sum null x size - total.
         fair = (self.nulls * (left + k) - before) / np.maximum(left, 1.0)
         guess = (0.5 * PRIOR_ITEMS + before) / (PRIOR_ITEMS + k)
-        spread = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
+        variance = (PRIOR_ITEMS * PRIOR_VARIANCE + self.spread[series]) / (PRIOR_ITEMS + k)
         edge = guess - fair
-        stake = np.clip(edge / (spread + edge**2), 0.0, LARGEST_STAKE / np.maximum(fair, 1e-6))
+        # About the stake of the fastest growth, if values come by `guess` and `variance`.
+        stake = np.clip(edge / (variance + edge**2), 0.0, LARGEST_STAKE / np.maximum(fair, 1e-6))
         # A bet on a mean above the null is only placed while the values so far speak for one.
         stake = np.where(before >= self.nulls * k, stake, 0.0)
         growth = np.log(np.maximum(1.0 + stake * (values - fair), 1e-12))
@@ -113,6 +117,7 @@ def betting_interval(
     True
     """
     nulls = np.linspace(0.0, 1.0, grid)
+    # How high a mean is refuted from below, and how low one from above: for 1 less the values.
     edges = []
     for x in (values, 1.0 - values):
         bets = Bets(1, size, nulls)
@@ -124,7 +129,7 @@ def betting_interval(
 
 
 class _ScoredItem(NamedTuple):
-    """A model's score on an item, and those of its rivals: models that have had the item before."""
+    """A model's score on an item, and those of its rivals: models that had the item before."""
 
     model: int
     score: float
@@ -143,6 +148,11 @@ class Betting:
         Items of the benchmark.
     min_difference : float
         Difference by which two models may differ and be equivalent; 0 for none.
+
+    Attributes
+    ----------
+    known : ndarray of shape (n_known,)
+        Known means that are bet against, in the order of the reference models.
     """
 
     def __init__(self, size: float, min_difference: float) -> None:
@@ -162,6 +172,7 @@ class Betting:
         self._start_replay()
 
     def _start_replay(self) -> None:
+        """Begin again the replay of all bets against a grid, which intervals need."""
         nulls = self._nulls(np.linspace(-1.0, 1.0, N_NULLS))
         self._replay, self._n_replayed = _BetsOnModels(self.n_models, self.size, *nulls), 0
 
@@ -199,7 +210,7 @@ class Betting:
         return BettingEvidence(self, evidence, tuple(range(self.n_models)), len(self.scored_items))
 
     def replayed(self, n_scores: int) -> _BetsOnModels:
-        """Return the bets of the first `n_scores` scores against a grid of nulls.
+        """Return the bets on the first `n_scores` scores against a grid of nulls.
 
         The next call changes them: the replay goes on from where the last call left it.
         """
@@ -228,9 +239,15 @@ class _BetsOnModels:
     size : float
         Items of the benchmark.
     gaps : ndarray of shape (n_gaps,)
-        Differences to refute, ascending.
+        Differences to refute, ascending: that a pair's is not larger.
     means : ndarray of shape (n_means,)
-        Means to refute from above and from below, ascending.
+        Means to refute, ascending: that a model's is not larger, and that it is not smaller.
+
+    Attributes
+    ----------
+    pairs, above, below : Bets
+        On differences of all pairs (series ``a n_models + b`` is a less b), on means above `means`,
+        and on means below, whose nulls are in the reverse order. Differences are mapped to [0, 1].
     """
 
     def __init__(self, n_models: int, size: float, gaps: Floats, means: Floats) -> None:
@@ -243,6 +260,7 @@ class _BetsOnModels:
         )
 
     def learn(self, model: int, score: float, rivals: Indices, rival_scores: Floats) -> None:
+        """Take in a model's score on an item, and those of its rivals."""
         alone, n_models = np.array([model]), self.n_models
         self.above.learn(alone, np.array([score]))
         self.below.learn(alone, np.array([1.0 - score]))
@@ -299,14 +317,9 @@ class BettingEvidence:
         return PairEvidence(*(np.where(without, np.nan, kind) for kind in chosen_pairs))
 
     def interval(self, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-        """Return the largest difference that bets refute below, and the smallest above.
+        """Return both ends of all intervals; see `ProvenEvidence.interval`.
 
         NaN on known models that no bets are against.
-
-        Parameters
-        ----------
-        below, above : ndarray of shape (n_models, n_columns)
-            Two-sided levels at which the lower and the upper end hold.
         """
         bets, rows = self.betting.replayed(self.n_scores), np.array(self.models)
         known = self.betting.known
@@ -335,7 +348,8 @@ class BettingEvidence:
 def _last_refuted(log_capital: Floats, nulls: Floats, level: Floats) -> Floats:
     """Return, of ascending or descending nulls, the last up to which all are refuted.
 
-    The first null if none is refuted. Shape of `level`; nulls are the first axis of `log_capital`.
+    The first null if none is refuted. It has the shape of `level`, which is two-sided: each side is
+    bet on at half of it. Nulls are the first axis of `log_capital`.
     """
     refuted = np.logical_and.accumulate(log_capital >= np.log(2.0 / level), axis=0)
     return np.asarray(nulls[np.maximum(refuted.sum(axis=0) - 1, 0)])

@@ -1,4 +1,8 @@
-"""Models and items of the method "sample": least-squares effects."""
+"""Models and items of the method "sample": least-squares effects.
+
+The effect of a model is how much it scores above others on the same items, that of an item how much
+higher scores on it are.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from ...metrics.scale import Floats
 from ..belief import Indices
 
 _RIDGE = 1e-12
-#: Most answers that wait to be added to the normal equations.
+#: Answers from which those that wait are added to the normal equations.
 _MOST_WAITING = 64
 
 
@@ -40,7 +44,7 @@ def correction_variances(
     -------
     ndarray of shape (n_models,)
         At most 1, which it is for a model that lacks items and has fewer than two in common with
-        any other.
+        each other model.
 
     Examples
     --------
@@ -49,13 +53,15 @@ def correction_variances(
     [0.0, 0.0178]
     """
     compared = (pair_items > 1.0) & ~np.eye(len(n), dtype=bool)
+    # The variance of a pair's difference on a single item.
     of_pair = np.where(compared, pair_variance, 0.0) * pair_items
-    # At least one item: failures may leave models equally many items, but other ones.
+    # At least one item more: failures may leave models equally many items, but other ones.
     weight = np.where(compared, np.maximum(n - n[:, None], 1.0), 0.0)
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
     from_each = (weight * of_pair).sum(axis=1)
     among_others = ((weight @ of_pair) * weight).sum(axis=1)
-    # The two sums are of different items: by chance the second could take nearly all of the first.
+    # The two sums are of different items: by chance the second may be larger. Half of the first
+    # stays at least.
     variance_on_item = from_each - 0.5 * np.minimum(among_others, from_each)
     variance = variance_on_item * (1.0 / np.maximum(n, 1) - 1.0 / max(n_scored_items, 1))
     alone = ~compared.any(axis=1) & (n < n_scored_items)
@@ -125,17 +131,22 @@ class Effects:
         self._add_item(column, 1.0)
         self._means = None
 
-    def _connect(self, model: int, others: Floats) -> None:
-        """Add a model to the `others` that have an item, all of which it is compared with."""
-        size, laplacian = float(others.sum()), self.laplacian
+    def _connect(self, model: int, present: Floats) -> None:
+        """Add a model to those that have an item, all of which it is compared with.
+
+        `present` is 1 for each model that had the item before, else 0. For each of its ``k`` models
+        an item adds 1 to the diagonal of `laplacian`, and ``-1 / k`` in the columns of all of them.
+        """
+        size, laplacian = float(present.sum()), self.laplacian
         share = 1.0 / (size + 1.0)
-        # An update of rank one. Of many answers together it takes little longer than of one.
+        # The models before have ``-1 / (k + 1)`` in place of ``-1 / k``: an update of rank one. Of
+        # many answers together it takes little longer than of one, so it waits.
         if size:
-            self._waiting.append((share / size, others))
+            self._waiting.append((share / size, present))
         if len(self._waiting) >= _MOST_WAITING:
             self._add_waiting()
-        laplacian[model] -= share * others
-        laplacian[:, model] -= share * others
+        laplacian[model] -= share * present
+        laplacian[:, model] -= share * present
         laplacian[model, model] += 1.0 - share
 
     def _add_waiting(self) -> None:
@@ -151,9 +162,9 @@ class Effects:
         return np.asarray((vectors.T * shares) @ vectors)
 
     def _add_item(self, column: Floats, sign: float) -> None:
-        """Add the part of one item to the sums; with `sign` -1 take it away.
+        """Add the part of one item to all sums but `laplacian`; with `sign` -1 take it away.
 
-        `column` has the item's score by model, NaN without one. For `laplacian` see `_connect`.
+        `column` has the item's score by model, NaN without one.
         """
         models = np.flatnonzero(np.isfinite(column))
         scores, n_models = column[models], len(models)
@@ -174,7 +185,7 @@ class Effects:
         if self._means is None:
             size = max(self.n_scored_items, 1)
             # Effects are known up to a constant, for each group of models that share items: the
-            # ridge makes the system solvable.
+            # ridge makes the system solvable, with effects of the mean 0 in each group.
             ridge = _RIDGE * size * np.eye(len(self.right_side))
             # Whoever reads changes nothing: updates added at other times would round otherwise.
             laplacian = self.laplacian + self._waiting_updates()
@@ -186,13 +197,13 @@ class Effects:
     def expected(self, model: int) -> Floats:
         """Return a model's score on every item, or its effect plus the item's if it has none."""
         estimate = self.means()
-        effect = estimate - estimate.mean()
-        # An item's effect is the mean of its scores less the models' effects; without scores,
-        # usual.
+        usual = float(estimate.mean())
+        effect = estimate - usual
+        # An item's effect is the mean of its scores less the models' effects; without scores, the
+        # usual one.
         present = np.isfinite(self.scores)
         count = present.sum(axis=0)
         sums = np.where(present, self.scores - effect[:, None], 0.0).sum(axis=0)
-        level = float(estimate.mean())
-        ease = np.divide(sums, count, out=np.full(len(count), level), where=count > 0)
+        ease = np.divide(sums, count, out=np.full(len(count), usual), where=count > 0)
         scored, predicted = self.scores[model], np.clip(ease + effect[model], 0.0, 1.0)
         return np.asarray(np.where(np.isfinite(scored), scored, predicted))

@@ -1,9 +1,9 @@
-"""Repeats after a first pass of single answers: with the method "default", or if raised from 1.
+"""Repeats after a first pass of single answers: with a bank, or if `repeats` are raised from 1.
 
 In the first pass, until a model has answered every item once, another policy chooses items and
 estimates models as for single answers, with the help of a bank. After it a bank has no more to tell
 of these items: what is unknown is the noise of answers, which repeats show. The passes to come are
-those of the method "sample".
+those of the method "sample" (`passes`).
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class FirstPassPolicy(Policy):
         self.passes.raise_repeats(repeats)
 
     def asked(self, model: int, item: int, probability: float | None = None) -> None:
+        # The first `n_items` slots are the first answers.
         policy = self.first_pass if item < self._n_items else self.passes
         policy.asked(model, item, probability)
 
@@ -91,6 +92,7 @@ class FirstPassPolicy(Policy):
         if not past_first_pass.any():
             return first
         by_answers = self.passes.belief(question)
+        # Pairs of models that are both past the first pass.
         complete = np.logical_and.outer(past_first_pass, past_first_pass)
         parts: dict[str, Any] = {
             name: np.where(complete, getattr(by_answers, name), getattr(first, name))
@@ -98,8 +100,8 @@ class FirstPassPolicy(Policy):
         }
         # In passes `zero_loss` is what one more event of noise loses: no zeros are counted.
         for name in ("zero_count", "rare_loss"):
-            if (single_answers := getattr(first, name)) is not None:
-                parts[name] = np.where(complete, 0.0, single_answers)
+            if (of_first_pass := getattr(first, name)) is not None:
+                parts[name] = np.where(complete, 0.0, of_first_pass)
         location = np.where(past_first_pass, by_answers.location, first.location)
         pair_zero_loss = np.where(complete, by_answers.zero_loss, first.zero_loss)
         return replace(first, location=location, pair_zero_loss=pair_zero_loss, **parts)

@@ -7,10 +7,10 @@ more items, the other means are corrected for how easy those items were.
 *How easy items are elsewhere.* The mean of random items depends on how easy these happen to be. If
 a bank knows how easy each item is, from other tasks on the same documents (its parameter ``ease``)
 or from answers that it keeps, the mean of all models moves by
-``slope (mean ease of all items - mean ease of those drawn)``: the regression estimator of survey
-sampling. The slope of scores on ease is the same for all models and is learned from the draws. Its
-prior covers 0, where the ease is irrelevant here, to 1, where it is the same here. Differences
-between models do not change, so verdicts rest on the draws alone.
+``slope (mean ease of all items - mean ease of those drawn)``, of which the first mean is 0: the
+regression estimator of survey sampling. The slope of scores on ease is the same for all models and
+is learned from the draws. Its prior covers 0, where the ease is irrelevant here, to 1, where it is
+the same here. Differences between models do not change, so verdicts rest on the draws alone.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ GUARANTEES = ("asymptotic", "finite")
 EASE = "ease"
 #: Mean and variance of a slope before any draw.
 _PRIOR_SLOPE, _PRIOR_VARIANCE = 0.5, 0.25
-#: Items from which a slope can be learned.
+#: Items from which on a slope can be learned.
 _FEWEST_ITEMS = 3
-#: Models whose answers to an item show how easy it is.
+#: Models from which on answers to an item show how easy it is.
 _FEWEST_MODELS = 2
 #: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
 #: with slope 1, and the slope is less than two standard errors from 0.
@@ -144,7 +144,8 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     by_score = float((residual * residual).sum()) / max(float(n.sum()), 1.0)
     per_square = max(by_item, by_score) * n_scored_items / (n_scored_items - 2.0)
     variance = per_square / squares
-    # Slope 0 is `_ODDS` times likelier than slope 1 if (1 - 2 plain) / (2 variance) > log(_ODDS).
+    # Slope 0 is `_ODDS` times likelier than slope 1 if (1 - 2 plain) / (2 variance) > log(_ODDS),
+    # `plain` being normal with this variance.
     if plain < min(0.5 - variance * math.log(_ODDS), 2.0 * variance**0.5):
         return Slope(0.0, 0.0, 0.0, misleads=True)
     # The posterior mean, with the prior of `_PRIOR_VARIANCE` around `_PRIOR_SLOPE`; never below 0.
@@ -209,16 +210,18 @@ class SamplePolicy(Policy):
         self.sequence = SharedSequence(items, seed_of_draws(bank, seed))
         finite = guarantee == "finite"
         self._bets = Betting(float(len(items)), min_difference) if finite else None
-        # Of so many items, by their number: the same for all pairs that have as many.
+        # `as_of_many` of every number of items, computed once for all pairs.
         n_items = float(len(items))
         self._of_many = np.maximum(as_of_many(np.arange(n_items + 1.0), n_items), 1.0)
         self.pairs = Pairs(n_models, self.sequence, bank.n_items, self._bets)
         self.effects = Effects(n_models, bank.n_items)
         self._ease, self._slope = ease_of(bank), Slope()
+        # Tasks that a bank's `ease` is from.
         self._lenders = ", ".join((bank.provenance.get("borrowed") or {}).get("donors", ()))
         self._forget()
 
     def _forget(self) -> None:
+        """Forget all figures, as their shapes change with the number of models."""
         n_models = len(self.effects.counts)
         # Figures of pairs, with the finite-population correction (True) and without (False), and
         # the models whose figures have changed since these were computed.
@@ -228,7 +231,7 @@ class SamplePolicy(Policy):
         self._stale_models = {finite: set(range(n_models)) for finite in (True, False)}
         # Figures of models since the last answer: a result asks for those of each model in turn.
         self._model_figures: dict[bool, ModelFigures] = {}
-        self._n_scores_of_slope = -1
+        self._n_scores_of_slope = -1  # number of scores that `_slope` was learned from
 
     # -- what happened ------------------------------------------------------------------------
 
@@ -260,8 +263,8 @@ class SamplePolicy(Policy):
     # -- what is known ------------------------------------------------------------------------
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        # Only if the question is about these items and answers are not sampled, nothing is left to
-        # err about once all items are answered.
+        # Whether nothing is left to err about once all items are answered: only if the question is
+        # about these items and answers are not sampled.
         finite = question == BENCHMARK and not self._sampled
         pairs, models = self._figures_of_pairs(finite), self._figures_of_models(finite)
         variance, n = np.minimum(pairs.variance, 1.0), pairs.items.copy()
@@ -271,7 +274,8 @@ class SamplePolicy(Policy):
         df = np.maximum(n - 1.0, 1.0)
         size = float(len(self.sequence.order)) if finite else math.inf
         proof = self._bets.evidence() if self._bets is not None and finite else None
-        # What one lost item takes off a mean: the loss over the items that it is one of.
+        # What one lost item takes off a mean: the loss over the items that it is one of. Of a
+        # finite benchmark, where all are known, it is nothing.
         zeros = self.pairs.zero_losses(np.arange(len(models.mean)))
         of_many = np.maximum(n, 1.0)
         if finite:
@@ -290,7 +294,7 @@ class SamplePolicy(Policy):
         )
 
     def _figures_of_pairs(self, finite: bool) -> PairFigures:
-        """Return the figures of all pairs, after updating those of stale models."""
+        """Return the figures of all pairs, brought up to the last answer."""
         pairs, figures, n_models = self.pairs, self._pair_figures[finite], len(self.effects.counts)
         for model in self._stale_models[finite]:
             series = model * n_models + np.arange(n_models)
@@ -310,7 +314,7 @@ class SamplePolicy(Policy):
         return out
 
     def _figures_of_models(self, finite: bool) -> ModelFigures:
-        """Return means of models and their variances, computed once after each answer."""
+        """Return `_means_and_variances`, computed once after each answer."""
         if finite not in self._model_figures:
             self._model_figures[finite] = self._means_and_variances(finite)
         return self._model_figures[finite]
@@ -331,6 +335,7 @@ class SamplePolicy(Policy):
         own_means = np.nan_to_num(single.means(models) + self.pairs.first_score)
         means = np.where(full, own_means, self.effects.means())
         share = 1.0 / max(n_scored_items, 1)
+        # The variance of the mean of random items, with the finite-population correction.
         first_phase = of_item * (share - (1.0 / size if finite else 0.0))
         of_pair, items = self._figures_of_pairs(finite=False)
         second_phase = correction_variances(of_pair, items, n, n_scored_items)
@@ -340,6 +345,7 @@ class SamplePolicy(Policy):
             slope, drawn = self._slope_on_ease(), np.isfinite(self.effects.scores).any(axis=0)
             mean_ease = float(self._ease @ drawn) / max(n_scored_items, 1)
             means = np.where(full, means, np.clip(means - slope.value * mean_ease, 0.0, 1.0))
+            # The slope is uncertain, but what it explains of the first phase is known.
             variance += slope.variance * mean_ease**2
             variance -= slope.explained * of_item * (share - 1.0 / size)
         if finite:
@@ -349,9 +355,9 @@ class SamplePolicy(Policy):
 
     def _slope_on_ease(self) -> Slope:
         """Return the slope on the ease of items elsewhere, learned from the scores so far."""
-        n = int(self.effects.counts.sum())
-        if self._ease is not None and n != self._n_scores_of_slope:
-            self._n_scores_of_slope = n
+        n_scores = int(self.effects.counts.sum())
+        if self._ease is not None and n_scores != self._n_scores_of_slope:
+            self._n_scores_of_slope = n_scores
             self._slope = slope_of(self.effects.scores, self._ease)
         return self._slope
 
@@ -362,6 +368,7 @@ class SamplePolicy(Policy):
         """Return the logit of the mean as the ability, for want of another."""
         figures = self._figures_of_models(finite=not self._sampled)
         mean, variance = float(figures.mean[model]), float(figures.variance[model])
+        # A mean of 0 or 1 has no logit: half a score is the least that differs from these.
         edge = 0.5 / len(self.sequence.order)
         inside = min(max(mean, edge), 1.0 - edge)
 
@@ -387,13 +394,14 @@ class SamplePolicy(Policy):
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
-        """Return the next item of the sequence alone: draws have no second best."""
+        """Return the next available item of the sequence alone: draws have no second best."""
         items_left = self.sequence.order[self.pairs.progress[model] :]
         item = int(items_left[int(np.argmax(available[items_left]))])
         return [Choice(item, self.sequence.probability(item))]
 
 
 def _in_passes(bank: ItemBank, n_models: int, _: Policy, **options: int) -> Policy:
+    """Return passes from the first answer on, without the policy of single answers."""
     return RepeatsPolicy(bank, n_models, **options)
 
 

@@ -1,9 +1,10 @@
 """Pairs of models on the items that both have had: a prefix of one shared random sequence.
 
 Items are drawn without replacement. After ``n`` of ``N`` draws with mean ``m``,
-``(m - mean) n N / (N - n)`` is a martingale in ``n`` whatever the scores are, whose variance is
-``n N / (N - n)`` times that of the items. `belief.log_p` bounds such a martingale at all times
-simultaneously; for few items that is measured (benchmarks/sample.py), not proven.
+``(m - mean of all N) n N / (N - n)`` is a martingale in ``n`` whatever the scores are: after the
+next draw it is expected to be what it is. Its variance is ``n N / (N - n)`` times that of the
+items. `belief.log_p` bounds such a martingale at all times simultaneously; for few items that is
+measured (benchmarks/sample.py), not proven.
 
 An item without a value (a model failed on it) counts as not drawn: values are assumed to be missing
 at random.
@@ -20,9 +21,8 @@ from ...metrics.scale import Floats
 from ..belief import Indices
 from .bets import Betting
 
-#: Part of an item that is imagined: the square of the largest difference so far, times this, is
-#: added to a sum of squares. Models that differ on one item in fifty show no variance before the
-#: first of these.
+#: Part of an item that is imagined in addition to those drawn (`imagined_square`). Models that
+#: differ on one item in fifty show no variance before the first of these.
 IMAGINED_ITEMS = 0.5
 #: Scores may crowd an end of the scale if their mean is within so many standard deviations of it.
 CROWDED_WITHIN = 4.0
@@ -50,16 +50,16 @@ def rare_loss(squares: Floats | float, sizes: Floats | float) -> Floats:
 def imagined_square(
     largest: Floats, plausible: Floats | float, divisor: Floats | float = 1.0
 ) -> Floats:
-    """Return what is added to a sum of squared differences: that of half an imagined item.
+    """Return what half an imagined item adds to a sum of squared differences.
 
     Models that have not differed so far may do so on the next item. Its squared difference is the
-    larger of two: that of the largest difference so far (before the first, of the whole scale), and
+    larger of two: that of the largest difference so far (while all are 0, of the whole scale), and
     `plausible`.
 
     Parameters
     ----------
     largest : ndarray
-        Largest difference so far.
+        Size of the largest difference so far.
     plausible : float or ndarray
         Mean square of what two unrelated models differ by on an item; more than 1 counts as 1.
     divisor : float or ndarray, optional
@@ -153,21 +153,21 @@ class Sums:
         squares = self.square[series] - self.total[series] ** 2 / divisor
         imagined = imagined_square(self.largest[series], plausible)
         of_item = (np.maximum(squares, 0.0) + imagined) / np.maximum(n - 1.0, 1.0)
-        # The finite-population correction.
+        # The finite-population correction: the share of the items that is not drawn.
         unseen = np.maximum(1.0 - n / self.size, 0.0) if finite else np.ones_like(n)
         of_mean = np.where((n < 2.0) & (unseen > 0.0), np.inf, of_item * unseen / divisor)
         return SeriesVariances(of_mean, of_item)
 
 
 def seed_of_draws(bank: ItemBank, seed: int) -> int:
-    """Return the seed by which a bank's items are drawn: for a blank bank, the ranking's.
+    """Return the seed by which a ranking of this seed draws a bank's items.
 
-    A bank of `sample` that keeps the answers of earlier rankings has another seed after each
-    answer. By one seed every ranking would draw the same items: the others would never get an
-    answer, and scores on just these items could not tell whether they are easy.
+    It is `seed` but for a bank of `sample` that holds answers of earlier rankings, which has
+    another one after each answer. By one seed every ranking would draw the same items: the others
+    would never get an answer, and scores on just these items could not tell whether they are easy.
     """
     n_answers = sum(len(observation.items) for observation in bank.observations)
-    # Beyond the seeds that a ranking states.
+    # Beyond the seeds that rankings state.
     return seed + (n_answers << 64) if bank.method == "sample" else seed
 
 
@@ -182,6 +182,15 @@ class SharedSequence:
     items : ndarray of int
         Items that may be drawn, as positions in bank order.
     seed : int
+
+    Attributes
+    ----------
+    order : ndarray of int, shape (len(items),)
+        The items in the order of the sequence.
+    position : ndarray of int
+        Place of each item in `order`, by position in bank order; -1 if it cannot be drawn.
+    fixed : int
+        How many items at the beginning keep their places, because some model was asked them.
     """
 
     def __init__(self, items: Indices, seed: int) -> None:
@@ -189,11 +198,10 @@ class SharedSequence:
         self.order: Indices = items[np.argsort(rank)]
         self.position = np.full(int(items.max()) + 1, -1, dtype=np.intp)
         self.position[self.order] = np.arange(len(items))
-        # How many items at the beginning keep their places, because some model was asked them.
         self.fixed = 0
 
     def fix(self, item: int, start: int = 0) -> None:
-        """Fix `item` as the next of the sequence; it changes places with the item that is there.
+        """Fix `item` in the first place that is not fixed, from `start` on, by an exchange.
 
         With one place fixed, ``fix(0)`` makes ``[3, 0, 4, 1]`` of ``[3, 1, 4, 0]``. Nothing changes
         if its place is fixed already, or is among the first `start`: a model is done with the items
@@ -259,6 +267,7 @@ class Pairs:
         self._start()
 
     def _start(self) -> None:
+        """Set all sums over the sequence to those of no item."""
         n_models, size = len(self.scores), len(self.sequence.order)
         self.progress = np.zeros(n_models, dtype=np.intp)
         self.first_score = np.full(n_models, np.nan)
@@ -281,7 +290,7 @@ class Pairs:
         """Record that `model` is done with `item`; the score of a failure is NaN."""
         self.scores[model, item], self.done[model, item] = score, True
         self._item_variances = None
-        if score > 0.0:
+        if score > 0.0:  # not NaN
             self.score_sum[model] += score
             self.n_positive[model] += 1.0
         self._advance(model)
@@ -317,12 +326,12 @@ class Pairs:
 
     @property
     def item_variances(self) -> Floats:
-        """The variance of each model's score on an item, part of one imagined.
+        """The variance of each model's score on an item, half an item imagined; (n_models,).
 
-        An imagined item lies as far from the mean as the whole scale is long if a model's scores
-        crowd an end of the scale. They do if a single item at the other end would move the mean by
-        more than all items so far have, and if their spread reaches the end: scores of BERTScore
-        lie narrowly around 0.9 and do not crowd 1.
+        The imagined item lies as far from the mean as the whole scale is long if a model's scores
+        crowd an end of the scale. They do if all items together are at most 1 away from the end, as
+        far as a single item at the other end is, and if their spread reaches the end: scores of
+        BERTScore lie narrowly around 0.9 and do not crowd 1.
         """
         if self._item_variances is None:
             single, models = self.single, np.arange(len(self.scores))
@@ -345,7 +354,7 @@ class Pairs:
         Returns
         -------
         loss : ndarray of shape (len(models),)
-            A model's mean score above 0, on [0, 1]; 1 if it has none.
+            Mean of a model's scores above 0, on [0, 1]; 1 if it has none.
         zero_count : ndarray of shape (len(models), n_models)
             Sum of the squares of how much lower the row scored than the column, in units of `loss`
             squared.
@@ -361,9 +370,10 @@ class Pairs:
         return rare_loss(self.sums.square, self.sums.absolute).reshape(n_models, n_models)
 
     def mean_variances(self, pairs: Indices, finite: bool) -> Floats:
-        """Return the variance of the mean difference of some pairs, by series; infinite if unknown.
+        """Return the variance of the mean difference of some pairs; infinite below two items.
 
-        Part of a difference is imagined (`imagined_square`).
+        `pairs` are series of `sums`; for `finite` see `Sums.variances`. Half a difference is
+        imagined (`imagined_square`).
         """
         row, column = np.divmod(pairs, len(self.scores))
         variances = self.item_variances

@@ -1,4 +1,8 @@
-"""Passes over the items, and the method "sample" where answers are repeated in passes."""
+"""Passes over the items, and the method "sample" where answers are repeated in passes.
+
+A *slot* is one answer to be given to an item: repeat ``r`` of an item is slot
+``item + n_items (r - 1)``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .effects import Effects, correction_variances
 from .pairs import Pairs, SharedSequence, seed_of_draws
 from .repeats import RepeatSums
 
-#: Second and later answers of a model from which its noise within items is stated.
+#: Second and later answers of a model, over all items, from which its noise within items is stated.
 REPEATS_THAT_TELL = 10
 #: By how much the seeds of two passes in a row differ.
 _SEED_STEP = 1_000_003
@@ -23,8 +27,7 @@ _SEED_STEP = 1_000_003
 class Passes(SharedSequence):
     """The order of all slots, pass by pass: each pass has every item once, in a new random order.
 
-    Repeat ``r`` of an item is slot ``item + n_items (r - 1)``. A run rebuilt from a journal imposes
-    its recorded order, slot by slot.
+    A run rebuilt from a journal imposes its recorded order, slot by slot.
 
     Parameters
     ----------
@@ -92,9 +95,9 @@ class RepeatedPairs(Pairs):
 
     def _start(self) -> None:
         super()._start()
-        n_models, size = len(self.scores), self.sequence.order.size
-        n_kept = size // max(self.scores.shape[1] // self._n_items, 1)
-        self.repeat_sums = RepeatSums(n_models**2, n_kept)
+        repeats = max(self.scores.shape[1] // self._n_items, 1)
+        n_kept = len(self.sequence.order) // repeats
+        self.repeat_sums = RepeatSums(len(self.scores) ** 2, n_kept)
 
     def extend(self, repeats: int) -> None:
         """Make room for up to `repeats` answers of an item."""
@@ -103,7 +106,7 @@ class RepeatedPairs(Pairs):
         self.done = np.pad(self.done, further)
 
     def earlier_answers(self, slot: int) -> Floats:
-        """Return all models' answers to a slot's item in earlier passes; (n_models, n_before)."""
+        """Return all models' scores on a slot's item in earlier passes; (n_models, n_earlier)."""
         return np.asarray(self.scores[:, slot % self._n_items : slot : self._n_items])
 
     def _advance(self, model: int) -> None:
@@ -114,19 +117,21 @@ class RepeatedPairs(Pairs):
             self.progress[model] = position + 1
             # A slot on which the model failed counts for none of its pairs.
             if np.isfinite(self.scores[model, slot]):
-                beside = self.progress > position
-                self._learn(model, slot, np.flatnonzero(beside & np.isfinite(self.scores[:, slot])))
+                past_slot = self.progress > position  # with the model itself
+                has_score = np.isfinite(self.scores[:, slot])
+                self._learn(model, slot, np.flatnonzero(past_slot & has_score))
             position += 1
 
     def _learn(self, model: int, slot: int, beside: Indices) -> None:
-        """Take in a model's answer beside those of models that are past the slot, and its own.
+        """Take in a model's answer with those of the models `beside` it, itself among these.
 
         A pair of models is two series, one in each direction. The model by itself is one, beside a
         rival that always scores 0.
         """
         n_models, answers = len(self.scores), self.scores[:, slot]
         earlier = self.earlier_answers(slot)
-        # Of the item's earlier answers only those count that both models have.
+        # Of the item's earlier answers only those count that both models have. Arrays are by model
+        # in `beside`.
         common = np.isfinite(earlier[beside]) & np.isfinite(earlier[model])
         count = common.sum(axis=1).astype(np.float64)
         divisor = np.maximum(count, 1.0)
@@ -134,7 +139,7 @@ class RepeatedPairs(Pairs):
         own_means = np.where(common, earlier[model], 0.0).sum(axis=1) / divisor
         by_itself = beside == model
         rivals = ~by_itself
-        # Two rows, by model in `beside`: this answer's score, and the mean of the earlier ones.
+        # Two rows: this answer's score, and the mean of the earlier ones.
         model_rows = np.array([np.full(len(beside), answers[model]), own_means])
         rival_rows = np.where(by_itself, 0.0, [answers[beside], rival_means])
         # Pairs with the model first, then the same pairs with the rival first.
@@ -203,9 +208,8 @@ class RepeatsPolicy(Policy):
         self._described = None
 
     def belief(self, question: str = BENCHMARK) -> Belief:
-        population, n_models = question != BENCHMARK, len(self.effects.counts)
-        sums = self.pairs.repeat_sums
-        figures = sums.figures(population=population)
+        n_models, sums = len(self.effects.counts), self.pairs.repeat_sums
+        figures = sums.figures(population=question != BENCHMARK)
         variance, df, n, event = (
             figure.reshape(n_models, n_models)
             for figure in (figures.variance, figures.df, figures.answers, figures.event)
@@ -236,7 +240,7 @@ class RepeatsPolicy(Policy):
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
         edge = 0.5 / len(self.sequence.order)
         inside = min(max(mean, edge), 1.0 - edge)
-        # The model by itself is one of the series.
+        # The series ``a n_models + a`` of the model by itself.
         series, sums = model * (len(belief.location) + 1), self.pairs.repeat_sums
         # From fewer repeats, the variance between items would be taken for noise.
         n_repeats = sums.answers[series] - sums.items[series]
@@ -250,7 +254,7 @@ class RepeatsPolicy(Policy):
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
-        """Return the next slot of the passes alone: draws have no second best."""
+        """Return the next available slot of the passes alone: draws have no second best."""
         slots_left = self.sequence.order[self.pairs.progress[model] :]
         slot = int(slots_left[int(np.argmax(available[slots_left]))])
         return [Choice(slot, self.sequence.probability(slot))]

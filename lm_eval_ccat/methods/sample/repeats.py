@@ -2,8 +2,8 @@
 
 What is estimated is the mean, over ``N`` items, of two models' difference in *expected* score: the
 limit of avg@K. Passes: each asks every item once, in a new random order, and all models get the
-same slots (item, repeat). With ``n`` answers of both models, ``k`` items seen, ``n_i`` answers of
-item i and ``f = k / N``,
+same slots (item, repeat). With ``k`` items on which both models have answers, ``n_i`` of each model
+on item i, and ``f = k / N``,
 
     D = mean over seen items of the difference of item means
     v = (1 - f) s2 / k + f W,                    W = sigma2 sum(1 / n_i) / k^2
@@ -12,7 +12,8 @@ item i and ``f = k / N``,
 
 with ``s2`` the variance over items of the differences of item means, ``SS`` the squares of answers
 about their item's mean (both models), and ``d`` the paired differences of single answers: ``u2`` is
-the square of one event of noise, 1 for scores of 0 and 1, and while all ``d`` are 0. The variance
+the square of one *event of noise*, an answer that comes out otherwise: 1 for scores of 0 and 1, and
+while all ``d`` are 0. ``E`` such events count as seen before any repeat. The variance
 of the difference of two answers within an item (the sum over both models), ``sigma2``, begins at
 ``s1``, as if all of the variance were noise, so the first pass gets almost no finite-population
 correction. It falls as repeats show that less of ``s2`` is noise. Before any repeat, Student's
@@ -36,9 +37,8 @@ import numpy as np
 from ...metrics.scale import Floats
 from ..belief import Indices
 
-#: Events of noise that count as seen before any repeat.
-EVENTS = 0.5
-#: Degrees of freedom of the within part: without events, and for each event of noise.
+EVENTS = 0.5  # ``E``
+#: Degrees of freedom of the part within items: without events, and for each event of noise.
 FREEDOM, PER_EVENT = 6.0, 4.0
 _LEAST = 1e-12
 
@@ -51,7 +51,7 @@ class RepeatFigures(NamedTuple):
     difference, variance, df : ndarray
         ``D`` and ``v``, infinite below two items, with Student's degrees of freedom.
     answers : ndarray
-        Answers of each of the two models.
+        Answers of each of the two models, the sum of ``n_i``.
     event : ndarray
         The size of one event of noise, ``u``.
     noise : ndarray
@@ -87,6 +87,7 @@ class RepeatSums:
 
     def __init__(self, n_series: int, n_items: int) -> None:
         self.n_items = n_items
+        # Sums over items of n_i, of 1, and of 1 / n_i.
         self.answers, self.items, self.inverse = np.zeros((3, n_series))
         # Of differences of item means, and of single answers: sums of powers.
         self.total, self.square = np.zeros((2, n_series))
@@ -180,7 +181,7 @@ class RepeatSums:
         self.between_at_first[in_first_pass] = self._between(in_first_pass)
 
     def _between(self, series: Indices) -> Floats:
-        """Return ``s2`` of the module's formulas for some series."""
+        """Return ``s2`` of the module's formulas for some series, 0 below two items."""
         k = np.maximum(self.items[series], 1.0)
         squares = self.square[series] - self.total[series] ** 2 / k
         return np.asarray(np.maximum(squares, 0.0) / np.maximum(k - 1.0, 1.0))
@@ -189,11 +190,11 @@ class RepeatSums:
         """Return the module's figures of every series; for `population`, about items like these."""
         series = np.arange(len(self.items))
         k, squares = np.maximum(self.items, 1.0), self.single_square
-        f, again = np.minimum(self.items / self.n_items, 1.0), self.answers - self.items
+        f, n_repeats = np.minimum(self.items / self.n_items, 1.0), self.answers - self.items  # F
         u2 = np.where(squares > 0.0, self.single_fourth / np.maximum(squares, _LEAST), 1.0)
         between = self._between(series) / k
         s1 = self.between_at_first + u2 / k
-        sigma2 = (EVENTS * u2 + self.within) / (EVENTS * u2 / s1 + again)
+        sigma2 = (EVENTS * u2 + self.within) / (EVENTS * u2 / s1 + n_repeats)
         # About items like these, single items vary as much as they do here, noise included.
         if population:
             variance, df = between, k - 1.0
@@ -204,7 +205,7 @@ class RepeatSums:
             freedom = FREEDOM + PER_EVENT * self.within / u2
             mixed = share**2 / np.maximum(k - 1.0, 1.0) + (1.0 - share) ** 2 / freedom
             # Without repeats nothing tells the parts apart: the variance is that of k items.
-            df = np.where(again > 0.0, 1.0 / np.maximum(mixed, _LEAST), k - 1.0)
+            df = np.where(n_repeats > 0.0, 1.0 / np.maximum(mixed, _LEAST), k - 1.0)
         variance = np.where(self.items > 1.0, np.maximum(variance, _LEAST), np.inf)
         df = np.maximum(df, 1.0)
         return RepeatFigures(self.total / k, variance, df, self.answers.copy(), np.sqrt(u2), sigma2)
@@ -227,7 +228,7 @@ def pass_at(right: Floats, answers: Floats, k: int) -> float:
     Parameters
     ----------
     right, answers : ndarray of shape (n_items,)
-        Right answers and answers of each item; at least `k` answers.
+        Number of right answers and of all answers to each item; at least `k` of these.
     k : int
 
     Examples
@@ -235,7 +236,7 @@ def pass_at(right: Floats, answers: Floats, k: int) -> float:
     >>> round(pass_at(np.array([1.0, 0.0]), np.array([4.0, 4.0]), 2), 3)
     0.25
     """
-    none = np.ones(len(answers))
+    all_wrong = np.ones(len(answers))
     for drawn in range(k):
-        none *= np.maximum(answers - right - drawn, 0.0) / (answers - drawn)
-    return float(1.0 - none.mean())
+        all_wrong *= np.maximum(answers - right - drawn, 0.0) / (answers - drawn)
+    return float(1.0 - all_wrong.mean())
