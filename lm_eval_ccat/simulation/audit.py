@@ -20,7 +20,7 @@ from .folds import mean_of_asked
 from .judging import Claim, Truth, bootstrap_intervals, kendall_tau, true_ties, z_scores
 
 #: Intervals fail if, by chance alone, so few would hold in a smaller share of runs than this.
-_ACCIDENT = 0.01
+_LEAST_CHANCE = 0.01
 #: What a run claims of a model.
 _CLAIMED: tuple[Literal["estimate", "standard_error", "interval", "n_items"], ...] = (
     "estimate", "standard_error", "interval", "n_items",
@@ -48,9 +48,9 @@ class Audit(Shown):
     def intervals_fail(self) -> bool:
         """Whether fewer intervals hold than chance explains.
 
-        If every interval held as often as its level says, so few would in less than 1% of runs.
+        If every interval held at its confidence, so few would in less than 1% of runs.
         """
-        return bool(self.content["intervals"]["chance"] < _ACCIDENT)
+        return bool(self.content["intervals"]["chance"] < _LEAST_CHANCE)
 
     def to_dict(self) -> Facts:
         """JSON values."""
@@ -153,7 +153,8 @@ def audit(
     scores = full.model_scores()
     means = mean_of_asked(scores, np.isfinite(scores))
     tied = true_ties(*bootstrap_intervals(scores))
-    # A run claims means on the metric's own scale; its order is that of scores on [0, 1].
+    # A run claims means on the metric's own scale, but orders models by scores on [0, 1], of which
+    # higher is better.
     truth = Truth(signed_means=means, means=np.asarray(full.scale.restore(means)), tied=tied)
     # A model that was set aside has an estimate but no rank in the order.
     order = [name for name in ranking["order"] if name in compared.name_in_table]
@@ -187,7 +188,7 @@ class _ComparedModels(NamedTuple):
     Attributes
     ----------
     name_in_table : dict of str to str
-        The table's name of each model, by the run's; those in the run's order come first.
+        The table's name of each model, by the run's. Models of the run's order come first, in it.
     warnings : list of str
     """
 
@@ -221,6 +222,7 @@ def _compared_models(
     asked = {name for name, block in claimed.items() if block["n_items"]}
     if not asked:
         raise UsageError("the run asked no model, so it claims nothing that could be compared")
+    # Models without a score in the table.
     missing = {name for name in name_in_table if name_in_table[name] not in scored}
     left_out = ", ".join(name_in_table[name] for name in name_in_table if name in asked & missing)
     if asked <= missing:
@@ -266,7 +268,8 @@ def _claim_of(
     `models` begin with those of the run's order, so that the positions of `pairs` are theirs.
     Estimates and intervals are on the metric's own scale.
     """
-    # Each pair stands once, above the diagonal. ``p`` is the chance that its first model is better.
+    # Each pair stands once, above the diagonal. ``p`` is the chance that its first model is better;
+    # decided, it is near 0 or 1.
     ahead = np.zeros((len(models), len(models)), dtype=np.int8)
     for (i, j), row in pairs.items():
         if row["decision"] == "decided":
@@ -275,7 +278,7 @@ def _claim_of(
     return Claim(
         estimates=np.array([block["estimate"] for block in blocks]),
         standard_errors=np.array([block["standard_error"] for block in blocks]),
-        intervals=np.array([sorted(block["interval"]) for block in blocks]),
+        intervals=np.array([block["interval"] for block in blocks]),
         ahead=ahead,
     )
 
@@ -285,6 +288,7 @@ def _model_rows(
 ) -> dict[str, Facts]:
     """Return for each model the claim beside the truth."""
     covered, errors = claim.covered(truth), claim.estimates - truth.means
+    # `_claim_of` states these, and what `_pair_rows` reads.
     assert covered is not None and claim.standard_errors is not None
     z_errors = z_scores(errors, claim.standard_errors)
     return {
@@ -356,7 +360,7 @@ def _pair_totals(pair_rows: Sequence[Facts]) -> Facts:
 
 
 def _chance_of_so_few(ranking: RankingContent, held: Sequence[bool]) -> float:
-    """Return how often so few intervals hold, or fewer, if each misses as rarely as its level says.
+    """Return the chance that so few intervals hold, or fewer, if each holds at its confidence.
 
     That is the binomial distribution's; `held` says of each model that was asked whether its
     interval holds. Where answers are sampled, full results are draws themselves, and intervals miss

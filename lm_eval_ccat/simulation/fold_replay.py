@@ -1,4 +1,8 @@
-"""`FoldReplay`: each method in turn asks for the scores of the models that a fold holds out."""
+"""`FoldReplay`: each method in turn asks for the scores of the models that a fold holds out.
+
+A *method* is here a `Strategy`: a ranking method, or a baseline that needs no `Ranker`. A *level*
+is a level of spending, in items per model.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ from .strategies import (
 
 
 class FoldResult(NamedTuple):
-    """Replays of a fold, warnings of its calibrations, and calibration seconds by method."""
+    """Replays of a fold, warnings of its calibrations, and seconds of each method's calibration."""
 
     replays: list[Replay]
     warnings: list[str]
@@ -48,8 +52,8 @@ class Protocol:
     ----------
     methods : tuple of Strategy
     levels : tuple of float or None
-        Items per model: the budget is this times the sum of the held-out models' mean item prices.
-        None for no budget.
+        The budget is this times the sum of the held-out models' mean item prices; None for no
+        budget.
     units : ndarray of shape (n_items,)
         Size of each item.
     confidence : float
@@ -68,10 +72,11 @@ class Protocol:
     def warmup_per_task(self, level: float | None, n_tasks: int) -> int:
         """Return how many items of each task every model gets first.
 
-        Of several tasks the warm-up takes at most a third of the `level`, the items per model, but
-        never fewer than 2 items of each task.
+        Of several tasks the warm-up takes at most a third of the `level`, but never fewer than 2
+        items of each task.
         """
         usual = warmup_per_task(n_tasks)
+        # A single task's warm-up is a live run's at every level, as only its budget cuts it short.
         if n_tasks == 1 or level is None:
             return usual
         return min(usual, max(2, int(level / n_tasks / 3)))
@@ -79,7 +84,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Fold:
-    """One hold-out set: everything that a replay needs besides the scores.
+    """One hold-out set, with the prices of its models.
 
     Attributes
     ----------
@@ -113,7 +118,8 @@ def replay_fold(fold: Fold, shared: SharedByFolds) -> FoldResult:
 class FoldReplay:
     """Lets methods rank the models that a fold holds out, and judges them by the full scores.
 
-    It holds what all runs of the fold share: the scores, the truth about them, and the banks.
+    It holds what all runs of the fold share: scores, truth and banks. A run is one method at one
+    level with one seed.
 
     Parameters
     ----------
@@ -124,12 +130,14 @@ class FoldReplay:
 
     Attributes
     ----------
+    truth : Truth
+        Of the held-out models, in the order of `fold.holdout`, as all arrays here.
     banks : dict
-        Banks by key of the method, then by task.
+        Banks by `Strategy.calibration_key`, then by task.
     warnings : list of str
         Warnings of the calibrations.
     seconds : dict of str to float
-        How long each method calibrated; methods that share a bank count once.
+        How long each method calibrated; of methods that share banks, the first has it.
     """
 
     def __init__(self, fold: Fold, protocol: Protocol, benchmark: Benchmark) -> None:
@@ -153,7 +161,7 @@ class FoldReplay:
                 self.seconds[method.name] = time.perf_counter() - start
 
     def _bank(self, method: Strategy, task: str) -> ItemBank:
-        """Return a bank for the method, blank with all items if it does not calibrate."""
+        """Return the bank of a task for the method, a blank one if it does not calibrate."""
         assert method.bank_method is not None
         table = self.calibration_tables[task]
         if not method.calibrates:
@@ -181,7 +189,7 @@ class FoldReplay:
                 for replay in self._at_fixed_numbers(method, seed)
             ]
         replays: list[Replay] = []
-        # The paper's method runs first, because the others may spend what it spent.
+        # The paper's method runs first, because the others get what it spent as their budget.
         ordered = sorted(methods, key=lambda method: method.name != "paper")
         for level in self.protocol.levels:
             budgets = [self.budget(seed, level) for seed in seeds]
@@ -207,7 +215,7 @@ class FoldReplay:
         judge = self._start_clock(method, seed, level, budget)
         options: dict[str, object]
         if method.kind == "fixed":
-            # The rounds end the run, so that every model gets equally many items.
+            # The rounds spend the budget, not the ranker, so that models get equally many items.
             n_kept = sum(
                 int(bank.kept.sum()) for bank in self.banks[method.calibration_key].values()
             )
@@ -238,7 +246,7 @@ class FoldReplay:
         return judge(self._claim(method, administered), cost=spent, items=items)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
-        """Judge a method when every model has had as many items as each level says, or all.
+        """Judge a method at each level, when every model has had so many items, or all of its own.
 
         Levels ascend. All models have the same price, and a replay costs as much as it has items.
         """
@@ -254,7 +262,7 @@ class FoldReplay:
             "looks": "one",
             "max_items": max(min(levels[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
         }
-        # With equal prices no model is asked less because it is dear.
+        # With equal prices no model is asked fewer items because it is dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         judge = self._start_clock(method, seed)
         units = np.ones(len(self.column_of))
@@ -272,8 +280,8 @@ class FoldReplay:
     ) -> Iterator[Replay]:
         """Do as `_at_fixed_numbers` for a method that chooses items without looking at scores.
 
-        A model gets the first items, in its order, on which it has a score. So a level has all
-        items of those below it, and models with missing scores get other items than the rest.
+        A model gets the first items, in its order, on which it has a score. A level thus contains
+        the items of those below it, and a model with missing scores gets other items.
         """
         rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
         if method.kind == "random":
@@ -335,7 +343,7 @@ class FoldReplay:
         )
         for task, bank in banks.items():
             for model, scores in zip(self.fold.holdout, self.scores[:, columns_of[task]]):
-                # A live run learns this by asking; a replay would pay for a request without answer.
+                # A live run learns this by asking, but a replay must not pay for such a request.
                 for n in np.flatnonzero(bank.kept & ~np.isfinite(scores)):
                     item = self.held_out.items[columns_of[task][n]]
                     ranker.fail(model, item, "no score in the table", cost=0.0)
@@ -368,7 +376,7 @@ class FoldReplay:
             yield
 
     def _judge_ranking(self, judge: Callable[..., Replay], ranker: Ranker, **fields: Any) -> Replay:
-        """Judge a ranking by `judge` of `_start_clock`; `fields` are further ones of `Replay`."""
+        """Judge a ranking by what `_start_clock` returned; `fields` are other ones of `Replay`."""
         ranking = ranker.result(parts=False)
         items = {model: tuple(doc_ids) for model, doc_ids in ranking.items.items()}
         return judge(
@@ -391,9 +399,10 @@ class FoldReplay:
         return np.random.default_rng([seed, self.fold.number, zlib.crc32(kind.encode())])
 
     def _order(self, method: Strategy, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Return the items in the order in which all models get them."""
+        """Return the columns of all items, in the order in which all models get them."""
         if method.kind == "static":
             return self._static_order
+        # As the harness's `--limit` takes the first documents.
         order_of = np.arange if method.kind == "limit" else rng.permutation
         parts = self.held_out.parts
         return self.held_out.interleaved(
@@ -428,7 +437,7 @@ class FoldReplay:
     def _start_clock(
         self, method: Strategy, seed: int, level: float | None = None, budget: float | None = None
     ) -> Callable[..., Replay]:
-        """Start the clock of a run; return the function that judges it by its claim and cost."""
+        """Start the clock of a run; return `replay_of`, which lacks only its claim and cost."""
         return partial(
             replay_of,
             self.truth,

@@ -33,7 +33,7 @@ class HoldOut(NamedTuple):
 
 
 class TaskPart(NamedTuple):
-    """A task of a benchmark, its share of the score, and its items among those of all tasks."""
+    """A task of a benchmark, its share of a model's score, and the columns of its items."""
 
     task: str
     share: float
@@ -45,9 +45,9 @@ class TaskPart(NamedTuple):
         return int(self.items.stop - self.items.start)
 
 
-#: Ways of holding models out, and of spending.
+#: Ways of holding models out (`hold_outs`), and of spending (`Protocol.spend`).
 KINDS, SPENDS = ("random", "frontier", "family"), ("budget", "fixed")
-#: Stop the search for hold-out sets after this many partitions without a new one.
+#: The search for hold-out sets ends after so many partitions of the models without a new one.
 _PATIENCE = 200
 #: Numbers that keep the draws of families and of prices independent of others with their seed.
 _FAMILY_STREAM, _PRICE_STREAM = 3, 7
@@ -58,7 +58,9 @@ FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Scores of the same models, one table per task; a single task has the weight 1.
+    """Scores of the same models by one or several tasks, in a table for each.
+
+    Arrays have a column for each item of all tasks (`items`), task by task.
 
     Attributes
     ----------
@@ -153,22 +155,25 @@ class Benchmark:
 
     @property
     def signed(self) -> Floats:
-        """Scores whose mean is the truth, higher is better.
+        """Scores of which the mean over items is a model's true score, higher is better.
 
-        With one task they are on its metric's own scale; with several, on [0, 1] and weighted so
-        that the mean over all items is the weighted mean over tasks.
+        With one task they are on its metric's own scale, with the sign changed where lower is
+        better. With several they are on [0, 1] but for a factor of each task, which makes the mean
+        over all items the weighted mean over tasks.
         """
         if len(self.tables) == 1:
             table = next(iter(self.tables.values()))
             return table.model_scores(unit=False) * (1 if table.scale.higher_is_better else -1)
-        # Scaled by the tasks' sizes, so that the mean over items is the weighted mean over tasks.
         weighted = self.scores.copy()
         for part in self.parts:
             weighted[:, part.items] *= part.share * len(self.items) / part.n_items
         return weighted
 
     def mean(self, scores: Floats, administered: NDArray[np.bool_]) -> Floats:
-        """Return each model's weighted mean over tasks of its mean over the items that it had."""
+        """Return each model's weighted mean over tasks of its mean over the items administered.
+
+        Both arguments are of shape (n_models, n_items).
+        """
         weighted_means = [
             part.share * mean_of_asked(scores[:, part.items], administered[:, part.items])
             for part in self.parts
@@ -182,14 +187,14 @@ class Benchmark:
         return np.array([column_of[doc_id] for doc_id in doc_ids], dtype=np.intp)
 
     def interleaved(self, orders: Sequence[NDArray[np.intp]]) -> NDArray[np.intp]:
-        """Merge the orders of the tasks' items, with turns in proportion to the tasks' weights."""
-        turns = [
+        """Merge orders of columns, one of each task, with turns in proportion to tasks' weights."""
+        times = [
             (np.arange(len(order)) + 0.5) / part.share for order, part in zip(orders, self.parts)
         ]
-        return np.concatenate(orders)[np.argsort(np.concatenate(turns), kind="stable")]
+        return np.concatenate(orders)[np.argsort(np.concatenate(times), kind="stable")]
 
     def calibration(self, models: Sequence[str]) -> dict[str, ScoreTable]:
-        """Return scores of some models, without items on which none of them has a score."""
+        """Return some models' tables, by task, without items on which none of them has a score."""
         tables = {task: table.select(models) for task, table in self.tables.items()}
         scored = {task: np.isfinite(table.raw).any(axis=0) for task, table in tables.items()}
         return {task: table.take(np.flatnonzero(scored[task])) for task, table in tables.items()}
@@ -198,11 +203,11 @@ class Benchmark:
 def mean_of_asked(scores: Floats, administered: NDArray[np.bool_]) -> Floats:
     """Return each model's mean score over the items that it was given.
 
-    A model without items gets the mean of all scores seen.
+    A model without items gets the mean of all scores administered, 0.5 if there are none: small
+    budgets of baselines do not pay an item of every model.
     """
     count = administered.sum(axis=1)
     total = np.where(administered, scores, 0.0).sum(axis=1)
-    # With small budgets a baseline may leave a model without items.
     overall = total.sum() / count.sum() if count.sum() else 0.5
     means: Floats = np.divide(total, count, out=np.full(len(count), overall), where=count > 0)
     return means
@@ -284,16 +289,16 @@ def _without(models: Sequence[str], held_out: Sequence[str]) -> tuple[str, ...]:
 def _distinct(models: Sequence[str], *, size: int, folds: int, seed: int) -> list[tuple[str, ...]]:
     """Draw distinct sets of models, at most `folds`, from one seeded partition after another."""
     sets: dict[frozenset[str], tuple[str, ...]] = {}
-    partition = idle = 0
+    partition = n_without_new = 0
     n_sets = min(folds, comb(len(models), size))
     # Later partitions repeat sets: to wait for every last set could take for ever.
-    while len(sets) < n_sets and idle < _PATIENCE:
+    while len(sets) < n_sets and n_without_new < _PATIENCE:
         order = np.random.default_rng([seed, partition]).permutation(len(models))
         before = len(sets)
         for start in range(0, len(models) - size + 1, size):
             names = tuple(models[i] for i in order[start : start + size])
             sets.setdefault(frozenset(names), names)
-        idle = 0 if len(sets) > before else idle + 1
+        n_without_new = 0 if len(sets) > before else n_without_new + 1
         partition += 1
     return list(sets.values())[:n_sets]
 
@@ -377,6 +382,7 @@ def spending_levels(
             raise UsageError("spend 'fixed' needs a number of items per model")
         return (None,)
     fewest = 0 if n_tasks == 1 else 2 * n_tasks
+    # None asks for the usual ones.
     if levels is None:
         levels = [n for n in _usual_levels(items_per_model, n_items, spend) if n >= fewest]
     all_levels = {*map(float, levels), float(items_per_model)}
@@ -392,7 +398,7 @@ def spending_levels(
 
 
 def _usual_levels(items_per_model: float, n_items: int, spend: str) -> Sequence[float]:
-    """Return the levels beside `items_per_model` that show a method's course."""
+    """Return the levels beside `items_per_model` that are replayed if the user names none."""
     if spend == "fixed":
         return FIXED_LEVELS
     return [n for n in (items_per_model * share for share in (0.5, 1, 2, 4)) if n <= n_items]

@@ -20,7 +20,7 @@ from .folds import Benchmark, mean_of_asked
 #: Figures of a method by name; None for figures that it does not state.
 Figures = dict[str, float | None]
 
-#: Above this standard error of a mean tau, the advice says that it is uncertain.
+#: Above this standard error of a mean tau, `advice` says that it is uncertain.
 UNSURE = 0.05
 #: Keys of a summary that are also in the record of a single run.
 _RUN_FIGURES = (
@@ -29,7 +29,7 @@ _RUN_FIGURES = (
     "z_rms_differences", "coverage_differences", "seconds",
 )  # fmt: skip
 
-#: Rounding allowed in a mean: with all items, a model's interval is a point.
+#: Rounding allowed in a mean and its error: with all items, a model's interval is a point.
 _ROUNDING = 1e-9
 #: Counts of items that are drawn at a time: those of all resamples may not fit into memory.
 _BLOCK_CELLS = 1 << 22
@@ -93,8 +93,8 @@ def kendall_tau(a: ArrayLike, b: ArrayLike) -> float:
 def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
     """Return errors in standard errors; 0 where a model got every item."""
     # An estimate of all items is the truth, with an error of 0 over 0.
-    exact = (np.abs(errors) < 1e-9) & (standard_errors < 1e-9)
-    return np.where(exact, 0.0, errors / np.maximum(standard_errors, 1e-9))
+    exact = (np.abs(errors) < _ROUNDING) & (standard_errors < _ROUNDING)
+    return np.where(exact, 0.0, errors / np.maximum(standard_errors, _ROUNDING))
 
 
 def quantiles(confidence: float, df: Floats) -> Floats:
@@ -123,8 +123,8 @@ class Replay:
     pairs, true_ties : int
         Pairs of held-out models, and those truly tied.
     ties, ties_right : int or None
-        Pairs left undecided, and those of them that are truly tied; None for a method that states
-        no confidence.
+        Pairs left undecided, and those of them that are truly tied; None for a method that decides
+        none.
     decided, decided_right : int or None
         Pairs decided, and those of them in the true order.
     errors : ndarray of shape (n_holdout,)
@@ -181,7 +181,7 @@ class Claim:
     estimates : ndarray of shape (n_models,)
         Estimated full-benchmark means, on [0, 1]; in an audit on the metric's own scale.
     location : ndarray of shape (n_models,), optional
-        What the method orders by; default the estimates.
+        What the method orders by, highest first; default the estimates.
     standard_errors : ndarray of shape (n_models,), optional
     intervals : ndarray of shape (n_models, 2), optional
         Ends of the intervals of the full-benchmark means, as users see them: Student's, or those
@@ -214,8 +214,11 @@ class Claim:
         return np.asarray((low <= truth.means + _ROUNDING) & (truth.means - _ROUNDING <= high))
 
     def correctness(self, truth: Truth) -> NDArray[np.int_] | None:
-        """Return 1 where a pair is decided in the true order, -1 where wrongly, 0 where open."""
-        # A method without intervals decides nothing, which is not the same as deciding wrongly.
+        """Return 1 where a pair is decided in the true order, -1 where wrongly, 0 where open.
+
+        Shape (n_models, n_models); None if the method decides nothing.
+        """
+        # A method that decides nothing does not decide wrongly.
         if self.ahead is None:
             return None
         truly_ahead = np.sign(truth.signed_means[:, None] - truth.signed_means[None, :])
@@ -233,6 +236,7 @@ class Claim:
         belief = verdicts.belief.on_scores
         return cls(
             estimates=belief.location,
+            # Minus the rank: ties in location have an order, too.
             location=-np.argsort(verdicts.best_first).astype(np.float64),
             standard_errors=np.sqrt(belief.variance.diagonal()),
             intervals=intervals,
@@ -278,7 +282,7 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
     ----------
     truth : Truth
     began : float
-        When the run began, by `time.perf_counter`.
+        When the run began, in seconds of `time.perf_counter`.
     claim : Claim
     cost : float
         What the run spent.
@@ -289,6 +293,7 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
     upper = np.triu_indices(len(truth.means), 1)
     tied = truth.tied[upper]
     tau = None
+    # Models that are all equal have no order to find.
     if np.ptp(truth.signed_means) > 0:
         # A method that calls all models equal has found nothing of the order.
         key = claim.order_key
@@ -440,7 +445,7 @@ def _z_scores(replays: Sequence[Replay], errors: str, standard_errors: str) -> l
 
 
 def _rms(parts: Sequence[Floats]) -> float | None:
-    """Return the root of the mean square of all figures; None without any."""
+    """Return the root mean square of all figures; None without any."""
     return float(np.sqrt(np.mean(np.concatenate(parts) ** 2))) if parts else None
 
 
@@ -468,8 +473,9 @@ def _standard_error(values: Sequence[float]) -> float | None:
 def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> float | None:
     """Return the items per model at which a method's mean tau reaches a value.
 
-    Tau is interpolated between levels in the logarithm of the items. Because of noise, a level may
-    reach the value and a higher level miss it. What counts is where tau reaches it for good.
+    Tau is interpolated between levels, linearly in the logarithm of the items. Because of noise, a
+    level may reach the value and a higher one miss it. What counts is where tau reaches it for
+    good: between the last level that misses it and the next.
 
     Parameters
     ----------

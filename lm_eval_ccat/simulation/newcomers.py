@@ -36,6 +36,7 @@ class Newcomers:
 
     def __init__(self, banks: Mapping[str, ItemBank]) -> None:
         self._curves: dict[str, Curves] = {}
+        # By bank and calibration model, on the scale of the bank's curves.
         self._abilities: dict[str, dict[str, float]] = {}
         for name, bank in banks.items():
             self._curves[name] = curves = method_of(bank).curves(bank)
@@ -55,8 +56,8 @@ class Newcomers:
     def if_possible(cls, banks: Mapping[str, ItemBank]) -> Newcomers | None:
         """Return the newcomers of banks; None if a bank does not tell what models score.
 
-        A bank tells that if its method has item curves of the scores as they are, and it reports
-        the abilities of at least two models.
+        A bank tells that if its method has item curves of the scores as they are, not only of
+        stretched ones (`Method.test_curves`), and it reports the abilities of at least two models.
         """
         for bank in banks.values():
             method = method_of(bank)
@@ -67,8 +68,9 @@ class Newcomers:
 
     def scores(self, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw one newcomer's scores on [0, 1], by bank, in bank order."""
-        # One model and one move for all banks: a model that is good at one task is at others.
-        model_share, move = rng.random(), rng.normal()
+        # One model, by its place among all (0 to 1), and one move, in widths of the kernel, for all
+        # banks: a model that is good at one task is at others.
+        place, move = rng.random(), rng.normal()
         scores: dict[str, Floats] = {}
         for name, curves in self._curves.items():
             ability_of = self._abilities[name]
@@ -76,7 +78,7 @@ class Newcomers:
             # Silverman's width of the kernel. The moved ability is then shrunk towards the mean, so
             # that newcomers have the spread of the models, and not a larger one.
             width = len(abilities) ** -0.2
-            ability = abilities[int(model_share * len(abilities))]
+            ability = abilities[int(place * len(abilities))]
             centre = float(np.mean(abilities))
             moved = ability - centre + width * float(np.std(abilities)) * move
             scores[name] = curves.drawn(centre + moved / float(np.sqrt(1.0 + width**2)), rng)

@@ -1,18 +1,18 @@
 """`Power`: the smallest difference that so many items decide, before anything is asked.
 
-Let ``d`` be the true difference of two models, ``se`` the standard error of its estimate after `n`
-items of both, ``c`` the number of standard errors that decides a pair in a ranking of at most `n`
-items, and ``z`` the difference that scores of 0 still to come may explain (`Looks`). The pair is
-decided if the estimate, a normal variable of mean ``d`` and deviation ``se``, exceeds both ``c se``
-and ``z``. The smallest difference is the ``d`` at which that has a chance of 80%, in the mean over
-pairs of models that are about so far apart: models of high scores may differ by more than those of
-low ones, and vary more.
+Let ``d`` be the true difference of two models, ``se`` the standard error of its estimate after
+``n`` items of both, ``c`` the number of standard errors that decides a pair in a ranking of at most
+``n`` items, and ``z`` the difference that scores of 0 still to come may explain
+(`belief.zeros_to_come`). The pair is decided if the estimate, a normal variable of mean ``d`` and
+deviation ``se``, exceeds both ``c se`` and ``z``. The smallest difference is the ``d`` at which
+that has a chance of 80%, in the mean over pairs of models that are about so far apart: models of
+high scores may differ by more than those of low ones, and vary more.
 
 Both ``se`` and ``z`` come from rankings of some pairs of models like a bank's (`Newcomers`), by the
-bank or on random items. On random items ``se^2`` is ``s^2 (1/n - 1/N)``, with ``s`` the standard
-deviation of the difference on single items; a ranking tells by which factor its own ``se^2``
-departs from that. Where answers are sampled, all of ``s`` may be noise, which not even all items
-average out: ``se^2`` of random items is then ``s^2 / n``.
+bank or on random items. On random items of ``N`` in all, ``se^2`` is ``s^2 (1/n - 1/N)``, with
+``s`` the standard deviation of the difference on single items; a ranking tells by which factor its
+own ``se^2`` departs from that. Where answers are sampled, all of ``s`` may be noise, which not even
+all items average out: ``se^2`` of random items is then ``s^2 / n``.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ STOPS = (10, 15, 20, 30, 45, 70, 100, 150, 220, 300, 400)
 N_RANKINGS = 6
 #: Items that a ranking asks at once.
 ASKS_AT_ONCE = 8
-#: Degrees of freedom that stand for infinitely many, so that they can be averaged.
+#: Degrees of freedom that stand for infinitely many, so that they can be interpolated.
 LARGE_DF = 1e6
 #: Pairs of newcomers whose spreads are drawn, and how many of them count as about so far apart.
 N_SPREADS, N_ALIKE = 100, 20
 #: How exactly a smallest difference is computed, on [0, 1].
 _TOLERANCE = 1e-6
-#: Least standard deviation of a difference: two newcomers may be the same model.
+#: Least standard deviation, and variance, of a difference: two newcomers may be the same model.
 _LEAST_SPREAD = 1e-9
 
 
@@ -58,9 +58,10 @@ class Spreads(NamedTuple):
     Attributes
     ----------
     gap, difference : ndarray of shape (n_pairs,)
-        By how much two models differ in the mean, and the standard deviation of their difference.
+        By how much two models differ in the mean (at least 0), and ``s``, the standard deviation of
+        their difference on single items.
     score : float
-        Standard deviation of a model's score.
+        Standard deviation of a model's score on single items.
     """
 
     gap: Floats
@@ -73,7 +74,7 @@ class Spreads(NamedTuple):
         return cls(np.zeros(1), np.full(1, difference), score)
 
     def of_pairs_apart(self, gap: float) -> Floats:
-        """Return the standard deviations of differences of the pairs that are about `gap` apart."""
+        """Return `difference` of the `N_ALIKE` pairs of which the gaps are nearest to `gap`."""
         return self.difference[np.argsort(abs(self.gap - gap), kind="stable")[:N_ALIKE]]
 
 
@@ -114,7 +115,7 @@ class _PlayedErrors(NamedTuple):
 
 @dataclass(frozen=True)
 class Power:
-    """The error of a difference after so many items, and what that decides.
+    """What differences are decided after so many items of each of two models.
 
     Attributes
     ----------
@@ -177,7 +178,7 @@ class Power:
         n_items, level, sampled
             See the class.
         """
-        # All items leave an error only where answers are sampled.
+        # Numbers of items that leave an error: all items do only where answers are sampled.
         n = np.arange(2.0, max(n_items + 1 if sampled else n_items, 3))
         not_asked = 1.0 / n - (0.0 if sampled else 1.0 / n_items)
         effect = np.ones((1, len(n)))
@@ -272,13 +273,13 @@ class Power:
         )
         n, df = np.full(len(effect), float(n_items)), np.broadcast_to(df, len(effect))
         looks = Looks(horizons=(n_items,), with_bank=self.with_bank)
+        # ``c``, then ``se / s``.
         half_width = looks.half_width(self.level, df, n, self._exact_at)
-        # In standard deviations of the difference on a single item.
         error = np.sqrt(effect * (1.0 / n_items - 1.0 / self._exact_at))
         zeros /= as_of_many(n, self._exact_at)
 
         def chance(gap: float) -> float:
-            """Return the chance that a difference is decided, over pairs and rankings."""
+            """Return the mean chance, over pairs and rankings, that a difference is decided."""
             errors = np.multiply.outer(self.spreads.of_pairs_apart(gap), error)
             return float(ndtr((gap - np.maximum(half_width * errors, zeros)) / errors).mean())
 
@@ -306,7 +307,8 @@ class Power:
             else:
                 low = middle + 1
             # The boundary takes long to compute and changes slowly with the number of items. So try
-            # next the number at which today's boundary, with the smaller variance, would decide.
+            # next the number at which the smallest difference would be the gap if only the variance
+            # changed.
             share = (1.0 / middle - 1.0 / self._exact_at) * (gap / smallest) ** 2
             middle = min(max(math.ceil(1.0 / (share + 1.0 / self._exact_at)), low), high - 1)
         return low

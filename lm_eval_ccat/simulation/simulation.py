@@ -53,9 +53,10 @@ class Simulation(Shown):
     Attributes
     ----------
     runs : list of dict
-        One record per method, fold and seed; see the documentation of ``simulate``'s JSON.
+        One record per method, fold and seed at ``items_per_model``; see the documentation of
+        ``simulate``'s JSON.
     summary : dict of str to dict
-        Figures of each method, pooled over all runs.
+        Figures of each method, pooled over these runs.
     sweep : dict of str to list of dict
         Summaries per method at several levels of spending, by ``items_per_model``.
     advice : list of str
@@ -313,7 +314,7 @@ def _folds_of(sets: Sequence[HoldOut], prices: Sequence[Mapping[str, float]]) ->
 
 
 class _Replayed(NamedTuple):
-    """What the folds came to: replays, warnings, and mean seconds of calibration by method."""
+    """Replays and warnings of all folds, and mean seconds of calibration by method."""
 
     replays: list[Replay]
     warnings: list[str]
@@ -351,7 +352,7 @@ def _replay(
 def _sweep(
     replays: Sequence[Replay], levels: Iterable[float | None], n_items: int, confidence: float
 ) -> dict[str, list[Figures]]:
-    """Return each method's summaries at the levels of spending."""
+    """Return each method's summaries, one of each level of spending in the order of `levels`."""
     sweep: dict[str, list[Figures]] = {}
     for level in levels:
         at_level = [replay for replay in replays if replay.items_per_model == level]

@@ -95,7 +95,7 @@ METHODS: dict[str, Strategy] = {
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return a baseline, or any registered or installed ranking method, by name.
+    """Return the baseline, or the registered or installed ranking method, of this name.
 
     Raises
     ------
@@ -214,14 +214,15 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
     # A model with a score of this item alone has no mean to go with it.
     present &= n_others > 0
     y = np.where(present, calibration, 0.0)
-    rest_mean = np.where(present, (y.sum(axis=1)[:, None] - y) / np.maximum(n_others, 1), 0.0)
+    mean_of_others = np.where(present, (y.sum(axis=1)[:, None] - y) / np.maximum(n_others, 1), 0.0)
+    # By item, deviations of both from their means over the models that have the item.
     count = np.maximum(present.sum(axis=0), 1)
     dy = np.where(present, y - y.sum(axis=0) / count, 0.0)
-    dr = np.where(present, rest_mean - rest_mean.sum(axis=0) / count, 0.0)
-    norm = np.sqrt((dy**2).sum(axis=0) * (dr**2).sum(axis=0))
+    dm = np.where(present, mean_of_others - mean_of_others.sum(axis=0) / count, 0.0)
+    norm = np.sqrt((dy**2).sum(axis=0) * (dm**2).sum(axis=0))
     usable = (present.sum(axis=0) >= 3) & (norm > 1e-12)
     correlation = np.divide(
-        (dy * dr).sum(axis=0), norm, out=np.full(y.shape[1], -np.inf), where=usable
+        (dy * dm).sum(axis=0), norm, out=np.full(y.shape[1], -np.inf), where=usable
     )
     return np.argsort(-rounded(correlation), kind="stable")
 
@@ -230,7 +231,7 @@ def discriminating_order(calibration: Floats) -> NDArray[np.intp]:
 
 
 class TaskScores(NamedTuple):
-    """What paired tests know of one task.
+    """What paired t-tests know of one task.
 
     Attributes
     ----------
@@ -276,7 +277,7 @@ class _Residuals(NamedTuple):
 
 
 def _gaps_on_common_items(task: TaskScores) -> tuple[Floats, Belief]:
-    """Return by how much each model leads each other one on the items that both have had.
+    """Return by how much each model leads each other one, by the items that both have had.
 
     Returns
     -------
@@ -298,17 +299,19 @@ def _gaps_on_common_items(task: TaskScores) -> tuple[Floats, Belief]:
     n = np.maximum(present.sum(axis=-1), 1)
     mean = np.where(present, differences, 0.0).sum(axis=-1) / n
     df = np.maximum(n - residuals.n_fitted, 1.0)
+    # Variance of a difference on an item.
     spread = (np.where(present, differences - mean[..., None], 0.0) ** 2).sum(axis=-1) / df
     # Values that are all equal (up to rounding) do not prove that there is no error: half an item
     # that differs by the whole scale is imagined.
     spread = np.where(spread > 1e-20, spread, IMAGINED_ITEMS / n)
+    # With the finite-population correction.
     variance = spread * (1.0 - n / size) / n
     gaps = mean + predicted_gaps
     return gaps, Belief(gaps.diagonal(), variance, df=df, n=n.astype(float), n_items=size)
 
 
 def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
-    """Compare models by paired t-tests on the items that both have had.
+    """Claim which models are better, by paired t-tests on the items that both have had.
 
     Parameters
     ----------
@@ -321,6 +324,7 @@ def paired(tasks: Sequence[TaskScores], confidence: float) -> Claim:
     total, gap = Belief.sum(beliefs, shares), np.tensordot(shares, gaps, 1)
     error = np.sqrt(total.variance.diagonal())
     half = stdtrit(total.df.diagonal(), (1.0 + confidence) / 2.0) * error
+    # Chance that the model of the row is better than that of the column.
     better = stdtr(total.df, gap / np.sqrt(np.maximum(total.variance, 1e-30)))
     # Not by `Verdicts`: where scores are missing, a pair's difference on the items that both have
     # is not that of their estimates.

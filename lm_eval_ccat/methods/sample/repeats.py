@@ -13,12 +13,12 @@ on item i, and ``f = k / N``,
 with ``s2`` the variance over items of the differences of item means, ``SS`` the squares of answers
 about their item's mean (both models), and ``d`` the paired differences of single answers: ``u2`` is
 the square of one *event of noise*, an answer that comes out otherwise: 1 for scores of 0 and 1, and
-while all ``d`` are 0. ``E`` such events count as seen before any repeat. The variance
-of the difference of two answers within an item (the sum over both models), ``sigma2``, begins at
-``s1``, as if all of the variance were noise, so the first pass gets almost no finite-population
-correction. It falls as repeats show that less of ``s2`` is noise. Before any repeat, Student's
-degrees of freedom are ``k - 1``; then, with ``b = (1 - f) s2 / (k v)`` the share of the part
-between items, which ends at ``k = N``, they are by Satterthwaite
+while all ``d`` are 0. ``E`` such events count as seen before any repeat. The variance of the
+difference of two answers within an item (the sum over both models), ``sigma2``, begins at ``s1``,
+as if all of the variance were noise, so the first pass gets almost no finite-population correction.
+It falls as repeats show that less of ``s2`` is noise. Before any repeat, Student's degrees of
+freedom are ``k - 1``; then, with ``b = (1 - f) s2 / (k v)`` the share of the part between items,
+which ends at ``k = N``, they are by Satterthwaite
 
     df = 1 / (b^2 / (k - 1) + (1 - b)^2 / (6 + 4 SS / u2))
 
