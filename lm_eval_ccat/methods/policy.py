@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,17 @@ class Description:
     interval: Callable[[float], tuple[float, float]] | None = None
     noise: float | None = None
     zero_loss: float = 0.0
+
+    @classmethod
+    def of_mean(cls, mean: float, error: float, edge: float, **figures: Any) -> Description:
+        """Take for the ability, for want of another, the logit of a mean score.
+
+        Its error follows by the delta method. As 0 and 1 have no logit, the mean is kept `edge`
+        from these.
+        """
+        inside = min(max(mean, edge), 1.0 - edge)
+        ability, slope = math.log(inside / (1.0 - inside)), inside * (1.0 - inside)
+        return cls(ability, error / slope, **figures)
 
 
 @dataclass(frozen=True)
@@ -496,12 +507,10 @@ class ReportedPolicy(Policy):
         drawn = Drawn.of(means)
         if drawn is None or drawn.n < 2:  # which has no error
             return Description(0.0, math.inf)
-        # For want of an ability, the logit of the mean, with its error by the delta method.
         mean = float(np.clip(drawn.estimate, 1e-6, 1.0 - 1e-6))
-        ability, slope = math.log(mean / (1.0 - mean)), mean * (1.0 - mean)
         error = math.sqrt(_variance_of_mean(means[np.isfinite(means)]))
         drawn = replace(drawn, estimate=mean, standard_error=error)
-        return Description(ability, drawn.standard_error / slope, drawn=drawn)
+        return Description.of_mean(mean, error, edge=0.0, drawn=drawn)
 
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1

@@ -19,7 +19,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logit
 
 from ...bank.bank import ItemBank
 from ...errors import UsageError
@@ -27,11 +26,11 @@ from ...metrics.scale import Floats
 from ...options import choice
 from ..belief import BENCHMARK, Belief, References, as_of_many
 from ..method import Method
-from ..policy import Choice, Description, Items, Mask, Policy, check_score
+from ..policy import Description, Policy, check_score
 from .bets import Betting, betting_interval
 from .effects import Effects, correction_variances
 from .pairs import Pairs, SharedSequence, seed_of_draws
-from .passes import RepeatsPolicy
+from .passes import RepeatsPolicy, SequencePolicy
 
 GUARANTEES = ("asymptotic", "finite")
 EASE = "ease"
@@ -155,7 +154,7 @@ def slope_of(scores: Floats, ease: Floats) -> Slope:
     return Slope(value, weight * variance, min(max(explained, 0.0), 1.0))
 
 
-class SamplePolicy(Policy):
+class SamplePolicy(SequencePolicy):
     """Models compared on prefixes of one shared random sequence of items.
 
     Inference uses only the draws, no response model. Least squares on models and items place the
@@ -185,9 +184,6 @@ class SamplePolicy(Policy):
     UsageError
         An unknown guarantee.
     """
-
-    # A random sample must not leave out expensive items.
-    affords_mean = True
 
     def __init__(
         self,
@@ -235,29 +231,19 @@ class SamplePolicy(Policy):
 
     # -- what happened ------------------------------------------------------------------------
 
-    def asked(self, model: int, item: int, probability: float | None = None) -> None:
-        if probability is not None:
-            self.sequence.fix(item, int(self.pairs.progress.max()))
-
     def told(self, model: int, item: int, score: float) -> None:
         check_score(score, item, answered=bool(self.pairs.done[model, item]))
         self.effects.learn(model, item, score)
         self._record(model, item, score)
 
-    def failed(self, model: int, item: int) -> None:
-        if not self.pairs.done[model, item]:
-            self._record(model, item, math.nan)
-
     def _record(self, model: int, item: int, score: float) -> None:
-        self.pairs.record(model, item, score)
+        super()._record(model, item, score)
         for stale in self._stale_models.values():
             stale.add(model)
         self._model_figures.clear()
 
     def add_model(self) -> None:
-        """Add a model, which gets the sequence from its beginning."""
-        self.effects.add_model()
-        self.pairs.add_model()
+        super().add_model()
         self._forget()
 
     # -- what is known ------------------------------------------------------------------------
@@ -361,16 +347,9 @@ class SamplePolicy(Policy):
             self._slope = slope_of(self.effects.scores, self._ease)
         return self._slope
 
-    def expected(self, model: int) -> Floats:
-        return self.effects.expected(model)
-
     def describe(self, model: int) -> Description:
-        """Return the logit of the mean as the ability, for want of another."""
         figures = self._figures_of_models(finite=not self._sampled)
         mean, variance = float(figures.mean[model]), float(figures.variance[model])
-        # A mean of 0 or 1 has no logit: half a score is the least that differs from these.
-        edge = 0.5 / len(self.sequence.order)
-        inside = min(max(mean, edge), 1.0 - edge)
 
         def interval(confidence: float) -> tuple[float, float]:
             # Bets need values in the order drawn: a score waits until all items before it are done.
@@ -382,22 +361,13 @@ class SamplePolicy(Policy):
             f"finds documents that are hard in {self._lenders} hardly harder than others: that "
             "misleads, and is left out",
         )
-        return Description(
-            float(logit(inside)),
-            math.sqrt(variance) / (inside * (1.0 - inside)),
-            findings if self._lenders and self._slope_on_ease().misleads else (),
+        return Description.of_mean(
+            mean,
+            math.sqrt(variance),
+            edge=0.5 / len(self.sequence.order),
+            findings=findings if self._lenders and self._slope_on_ease().misleads else (),
             interval=interval if self._bets is not None else None,
         )
-
-    # -- what next ----------------------------------------------------------------------------
-
-    def next(
-        self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
-    ) -> list[Choice]:
-        """Return the next available item of the sequence alone: draws have no second best."""
-        items_left = self.sequence.order[self.pairs.progress[model] :]
-        item = int(items_left[int(np.argmax(available[items_left]))])
-        return [Choice(item, self.sequence.probability(item))]
 
 
 def _in_passes(bank: ItemBank, n_models: int, _: Policy, **options: int) -> Policy:

@@ -150,7 +150,52 @@ class RepeatedPairs(Pairs):
         self.repeat_sums.learn(series, first, second, counts, mean_of_first, mean_of_second)
 
 
-class RepeatsPolicy(Policy):
+class SequencePolicy(Policy):
+    """Models that get the items of one random sequence, in its order.
+
+    Attributes
+    ----------
+    sequence : SharedSequence
+    pairs : Pairs
+    effects : Effects
+    """
+
+    # A random sample must not leave out expensive items.
+    affords_mean = True
+    sequence: SharedSequence
+    pairs: Pairs
+    effects: Effects
+
+    def add_model(self) -> None:
+        """Add a model, which gets the sequence from its beginning."""
+        self.effects.add_model()
+        self.pairs.add_model()
+
+    def asked(self, model: int, item: int, probability: float | None = None) -> None:
+        if probability is not None:
+            self.sequence.fix(item, int(self.pairs.progress.max()))
+
+    def failed(self, model: int, item: int) -> None:
+        if not self.pairs.done[model, item]:
+            self._record(model, item, math.nan)
+
+    def _record(self, model: int, item: int, score: float) -> None:
+        """Record that `model` is done with `item`; the score of a failure is NaN."""
+        self.pairs.record(model, item, score)
+
+    def expected(self, model: int) -> Floats:
+        return self.effects.expected(model)
+
+    def next(
+        self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
+    ) -> list[Choice]:
+        """Return the next available item of the sequence alone: draws have no second best."""
+        items_left = self.sequence.order[self.pairs.progress[model] :]
+        item = int(items_left[int(np.argmax(available[items_left]))])
+        return [Choice(item, self.sequence.probability(item))]
+
+
+class RepeatsPolicy(SequencePolicy):
     """Models compared on prefixes of the passes: several sampled answers of every item.
 
     Items are slots here, as `Passes` numbers them; only `expected` has one value per item.
@@ -165,8 +210,8 @@ class RepeatsPolicy(Policy):
         Seed of the passes.
     """
 
-    # A random sample must not leave out expensive items.
-    affords_mean = True
+    sequence: Passes
+    pairs: RepeatedPairs
 
     def __init__(self, bank: ItemBank, n_models: int, *, repeats: int, seed: int = 0) -> None:
         self._n_items = bank.n_items
@@ -179,9 +224,7 @@ class RepeatsPolicy(Policy):
         self._described: tuple[Belief, Floats] | None = None
 
     def add_model(self) -> None:
-        """Add a model, which gets the passes from their beginning."""
-        self.effects.add_model()
-        self.pairs.add_model()
+        super().add_model()
         self._described = None
 
     def raise_repeats(self, repeats: int) -> None:
@@ -189,22 +232,14 @@ class RepeatsPolicy(Policy):
         self.pairs.extend(repeats)
         self._described = None
 
-    def asked(self, model: int, item: int, probability: float | None = None) -> None:
-        if probability is not None:
-            self.sequence.fix(item, int(self.pairs.progress.max()))
-
     def told(self, model: int, item: int, score: float) -> None:
         check_score(score, item, answered=bool(self.pairs.done[model, item]))
         self._record(model, item, score)
         answers = self.pairs.scores[model, item % self._n_items :: self._n_items]
         self.effects.learn(model, item % self._n_items, float(np.nanmean(answers)))
 
-    def failed(self, model: int, item: int) -> None:
-        if not self.pairs.done[model, item]:
-            self._record(model, item, math.nan)
-
     def _record(self, model: int, item: int, score: float) -> None:
-        self.pairs.record(model, item, score)
+        super()._record(model, item, score)
         self._described = None
 
     def belief(self, question: str = BENCHMARK) -> Belief:
@@ -238,23 +273,10 @@ class RepeatsPolicy(Policy):
             self._described = self.belief(), self.pairs.repeat_sums.figures().noise
         belief, noise_of_series = self._described
         mean, variance = float(belief.location[model]), float(belief.variance[model, model])
-        edge = 0.5 / len(self.sequence.order)
-        inside = min(max(mean, edge), 1.0 - edge)
         # The series ``a n_models + a`` of the model by itself.
         series, sums = model * (len(belief.location) + 1), self.pairs.repeat_sums
         # From fewer repeats, the variance between items would be taken for noise.
         n_repeats = sums.answers[series] - sums.items[series]
         noise = float(noise_of_series[series]) if n_repeats >= REPEATS_THAT_TELL else None
-        error = math.sqrt(variance) / (inside * (1.0 - inside))
-        return Description(math.log(inside / (1.0 - inside)), error, noise=noise)
-
-    def expected(self, model: int) -> Floats:
-        return self.effects.expected(model)
-
-    def next(
-        self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
-    ) -> list[Choice]:
-        """Return the next available slot of the passes alone: draws have no second best."""
-        slots_left = self.sequence.order[self.pairs.progress[model] :]
-        slot = int(slots_left[int(np.argmax(available[slots_left]))])
-        return [Choice(slot, self.sequence.probability(slot))]
+        edge = 0.5 / len(self.sequence.order)
+        return Description.of_mean(mean, math.sqrt(variance), edge, noise=noise)
