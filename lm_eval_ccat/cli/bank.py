@@ -239,7 +239,7 @@ def update(args: argparse.Namespace) -> int:
             updating.update(bank, table, calibrated_on, retired=retired[task])
         )
         name = f"{task} {outcome}" if several else args.output
-        added = [model for model in new.models if model not in set(bank.models)]
+        added = [model for model in new.models if model not in bank.models]
         n_kept = int(new.kept.sum())
         facts = {"added": added, "kept": n_kept, "items": new.n_items, "sha256": new.sha256}
         content.append({"task": task, "outcome": outcome, **facts})

@@ -139,7 +139,7 @@ def _with_update(bank: ItemBank, updated: ItemBank) -> ItemBank:
     """Return an updated bank whose provenance names the models added and the bank before."""
     this_update = {
         "previous": bank.sha256,
-        "models": [model for model in updated.models if model not in set(bank.models)],
+        "models": [model for model in updated.models if model not in bank.models],
         "package": __version__,
     }
     updates = [*bank.provenance.get("updates", []), this_update]
@@ -181,8 +181,8 @@ def _columns_of_bank(bank: ItemBank, table: ScoreTable) -> NDArray[np.intp]:
 def _no_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
     """Return no columns, and a note on documents that the bank lacks, which are not learned."""
     # Whoever retired an item knows of it.
-    retired = {item for part in bank.provenance.get("retired", ()) for item in part["items"]}
-    skipped = sum(doc_id not in {*bank.index, *retired} for doc_id in table.doc_ids)
+    retired = (item for part in bank.provenance.get("retired", ()) for item in part["items"])
+    skipped = len({*table.doc_ids}.difference(bank.index, retired))
     notes = [f"{plural(skipped, 'document')} not in the bank left out"] if skipped else []
     return np.empty(0, dtype=np.intp), notes
 
