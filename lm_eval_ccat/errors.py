@@ -133,6 +133,12 @@ class HarnessError(CcatError):
     """A task, model or harness feature that an adaptive run cannot use."""
 
 
+class JudgeError(HarnessError):
+    """A judge that can be asked nothing; the answers that it has not rated are kept in the run."""
+
+    exit_code = 4
+
+
 class RunError(CcatError):
     """A run directory or journal that cannot be used, or a live run that cannot continue."""
 

@@ -82,6 +82,7 @@ class RecordKind(StrEnum):
     ASK = "ask"
     TELL = "tell"
     FAIL = "fail"
+    UNRATED = "unrated"
     BEYOND = "beyond"
     LOST = "lost"
     RELEASE = "release"
@@ -119,6 +120,9 @@ class Replayed(Protocol):
 
     def receive(self, answer: Answered) -> None:
         """Receive an answer, which counts in its turn."""
+
+    def keep_unrated(self, answer: Unrated) -> None:
+        """Keep an answer until a judge has rated it."""
 
     def keep_beyond_bank(self, answer: Answered) -> None:
         """Keep an answer to an item that the ranking does not have."""
@@ -315,7 +319,7 @@ class ServedContent(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Answered(Record):
-    """What a model returned for one item, or that it failed: fields of `tell`, `fail`, `beyond`."""
+    """What a model returned for one item: fields of `tell`, `fail`, `unrated`, `beyond`."""
 
     n: int | None = about("Number of the ask; absent where answers count as they arrive.", None)
     model: str = about("Name of the model.")
@@ -385,6 +389,16 @@ class Fail(Answered):
 
     def apply(self, book: Replayed) -> None:
         book.receive(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unrated(Answered):
+    """An answer that a judge is to rate; a `tell` or `fail` of its ask follows, if it does."""
+
+    kind = RecordKind.UNRATED
+
+    def apply(self, book: Replayed) -> None:
+        book.keep_unrated(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -525,8 +539,8 @@ class Interrupt(Record):
 RECORDS: dict[str, type[Record]] = {
     record.kind.value: record
     for record in (
-        Header, Session, Windows, Asks, Tell, Fail, BeyondBank, Lost, Release, Drop, Restore,
-        Accept, Warn, Change, Interrupt, End,
+        Header, Session, Windows, Asks, Tell, Fail, Unrated, BeyondBank, Lost, Release, Drop,
+        Restore, Accept, Warn, Change, Interrupt, End,
     )
 }  # fmt: skip
 

@@ -4566,9 +4566,54 @@ BUGS: tuple[Bug, ...] = (
         ("tests/task_configs/test_judge.py::test_an_lm_eval_model_can_judge",),
     ),
     Bug(
+        "judge: a judge that is away counts as a failure of the model",
+        "lm_eval_ccat/live/sender",
+        "elif isinstance(result, NoScoresError | JudgeError) or not isinstance(",
+        "elif isinstance(result, NoScoresError) or not isinstance(",
+        (
+            "tests/live/test_judge_away.py::test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_rated",
+        ),
+    ),
+    Bug(
+        "judge: an answer that waits for its judge counts as lost",
+        "lm_eval_ccat/live/sender",
+        "if ask.pair not in self.book.unrated:",
+        "if ask.pair in self.book.unrated:",
+        (
+            "tests/live/test_judge_away.py::test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_rated",
+        ),
+    ),
+    Bug(
+        "judge: an answer is paid again when it is rated",
+        "lm_eval_ccat/runs/tally",
+        "usd=None if usd is None else usd - paid)",
+        "usd=None if usd is None else usd)",
+        (
+            "tests/live/test_judge_away.py::test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_rated",
+        ),
+    ),
+    Bug(
+        "judge: a question that it alone fails on counts as an outage",
+        "lm_eval_ccat/harness/judge/rater",
+        "others_answered = failed_at < self._answered_at <= sent_at",
+        "others_answered = failed_at < self._answered_at < failed_at",
+        (
+            "tests/live/test_judge_away.py::test_a_question_that_the_judge_alone_fails_on_ends_no_run",
+        ),
+    ),
+    Bug(
+        "judge: a kept answer is asked for again on resume",
+        "lm_eval_ccat/live/run",
+        "if name == model.name\n            }",
+        "if name != model.name\n            }",
+        (
+            "tests/live/test_judge_away.py::test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_rated",
+        ),
+    ),
+    Bug(
         "judge: a server's Retry-After shortens the pause",
         "lm_eval_ccat/harness/judge/rater",
-        "self._sleep(max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)))",
+        "self._sleep(max(pause, min(failure.retry_after or 0.0, _LONGEST_PAUSE)))",
         "self._sleep(min(pause, min(error.retry_after or pause, _LONGEST_PAUSE)))",
         (
             "tests/task_configs/test_judge.py::test_a_judge_waits_as_long_as_its_server_asks_for_up_to_half_a_minute",

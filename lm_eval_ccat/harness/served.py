@@ -303,20 +303,23 @@ class Notes:
         Why scores are missing, if a scorer failed.
     judge_usd : float
         Cost of the judges in dollars.
+    patience : float or None
+        Seconds for which to wait for a judge that is away; None where each rating has its retries.
     """
 
     served: list[Served] = field(default_factory=list)
     unscored: list[str] = field(default_factory=list)
     judge_usd: float = 0.0
+    patience: float | None = None
 
 
 _NOTES: ContextVar[Notes | None] = ContextVar("notes", default=None)
 
 
 @contextmanager
-def noting() -> Iterator[Notes]:
+def noting(patience: float | None = None) -> Iterator[Notes]:
     """Collect this thread's notes while the context lasts; scorers that fail then do not raise."""
-    notes = Notes()
+    notes = Notes(patience=patience)
     before = _NOTES.set(notes)
     try:
         yield notes
@@ -334,6 +337,12 @@ def spend(usd: float) -> None:
     """Add to this thread's cost of judging answers."""
     if (notes := _NOTES.get()) is not None:
         notes.judge_usd += usd
+
+
+def patience_with_judge() -> float | None:
+    """Return for how many seconds this thread waits for a judge that is away; see `Notes`."""
+    notes = _NOTES.get()
+    return None if notes is None else notes.patience
 
 
 def unscored(error: Exception) -> float:

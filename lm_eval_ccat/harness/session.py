@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -175,6 +175,37 @@ class AnsweredCall(NamedTuple):
 
 
 @dataclass
+class ToScore:
+    """The answers of a call, which are read once, and scored when this is called.
+
+    Attributes
+    ----------
+    session : TaskSession
+    read : callable
+        Returns the call once its answers are read, which may take long.
+    """
+
+    session: TaskSession
+    read: Callable[[], AnsweredCall]
+
+    @cached_property
+    def call(self) -> AnsweredCall:
+        """The call, whose requests hold the responses."""
+        return self.read()
+
+    def unscored(self) -> list[tuple[Administered, list[Any]]]:
+        """Return each document without its scores, and the responses to each of its requests."""
+        return [
+            (administered, [request.resps for request in group])
+            for group, administered in self.call.documents()
+        ]
+
+    def __call__(self) -> list[Administered]:
+        """Return the scored documents of the call."""
+        return self.session._score_call(self.call)
+
+
+@dataclass
 class TaskSession:
     """One task bound to one model.
 
@@ -219,6 +250,8 @@ class TaskSession:
     #: Whether each answer is asked and scored by itself. Else all `repeats` that the task states
     #: are asked at once, as its filters or metrics need them together (majority, pass@k).
     scores_each_answer: bool = False
+    #: Seconds for which scoring waits for a judge that is away; None where it does not wait.
+    patience: float | None = None
 
     def __post_init__(self) -> None:
         internals.require_supported_version()
@@ -468,9 +501,7 @@ class TaskSession:
         """
         return self.ask(doc_ids, lm=lm)()
 
-    def ask(
-        self, doc_ids: Sequence[int], repeats: Sequence[int] = (), lm: Any = None
-    ) -> Callable[[], list[Administered]]:
+    def ask(self, doc_ids: Sequence[int], repeats: Sequence[int] = (), lm: Any = None) -> ToScore:
         """Run documents as `administer` does; return a function that scores the answers.
 
         Scoring needs no model, so that the next one may be loaded meanwhile. `repeats` says which
@@ -480,7 +511,7 @@ class TaskSession:
         requests = [request for group in groups for request in group]
         # Without documents, the function returns no answers.
         if not requests:
-            return list
+            return ToScore(self, lambda: AnsweredCall((), (), (), (), (), 0.0))
         if lm is None:
             self.settle_batch()
             internals.note_server_reports(self.lm)
@@ -495,7 +526,7 @@ class TaskSession:
         seconds = time.perf_counter() - started
         tokens = self._tokens_of(groups, notes.served, cached)
         call = AnsweredCall(doc_ids, groups, cached, tokens, notes.served, seconds)
-        return partial(self._score_call, call)
+        return ToScore(self, lambda: call)
 
     @property
     def sends_texts(self) -> bool:
@@ -521,8 +552,7 @@ class TaskSession:
         doc_ids : sequence of int
         transport : Transport
         on_result : callable
-            Called with a function that reads and scores the answers, which may take long; or with
-            the error.
+            Called with the `ToScore` of the call, or with the error.
         repeats : sequence of int, optional
             As for `ask`.
         """
@@ -543,14 +573,13 @@ class TaskSession:
             on_result(error)
             return
 
-        def read() -> list[Administered]:
+        def read() -> AnsweredCall:
             internals.store(requests, transport.read_all(calls, answers, len(requests)))
             served, cached = [answer.served for answer in answers], [False] * len(groups)
             tokens = self._tokens_of(groups, served, cached)
-            call = AnsweredCall(doc_ids, groups, cached, tokens, served, seconds)
-            return self._score_call(call)
+            return AnsweredCall(doc_ids, groups, cached, tokens, served, seconds)
 
-        on_result(read)
+        on_result(ToScore(self, read))
 
     def _copied_requests(
         self, doc_ids: Sequence[int], repeats: Sequence[int] = ()
@@ -591,6 +620,9 @@ class TaskSession:
     def _score_call(self, call: AnsweredCall) -> list[Administered]:
         """Score the documents of a call whose requests the model or the response cache answered."""
         requests = [request for group in call.groups for request in group]
+        # The harness's filters take no empty list.
+        if not requests:
+            return []
         # Metric objects of HF `evaluate` are not thread-safe.
         with self._scoring_lock:
             for pipeline in internals.pipelines(self.task):
@@ -601,7 +633,7 @@ class TaskSession:
         """Add the scores of a document to whose responses the filter pipelines were applied."""
         samples: dict[str, Row] = {}
         values: dict[tuple[str, str], Any] = {}
-        with noting() as notes:
+        with noting(self.patience) as notes:
             for pipeline in internals.pipelines(self.task):
                 row, metrics = self._score_document(answered.doc_id, group, pipeline)
                 samples[pipeline.name] = row

@@ -22,7 +22,7 @@ from ..errors import RunError
 from ..harness.served import Served
 from ..harness.transport import ServerError
 from ..money import BILLED, column_of
-from ..records import BeyondBank, Fail, Item, Lost, Record, Tell
+from ..records import BeyondBank, Fail, Item, Lost, Record, Tell, Unrated
 from ..runs.book import LEFT, OPEN, Ask
 from ..runs.kept_answers import ModelItem
 from .charges import Charge
@@ -384,38 +384,53 @@ class Channel:
             self._record(asks[answer.item], answer, sending.attempt, arrived) for answer in answers
         ]
 
+    def unrated(self, sending: Sending, answers: Sequence[Answer], moment: float) -> list[Record]:
+        """Return the journal's records of answers that a judge is to rate: the server replied."""
+        self._note_reply(sending, moment)
+        asks = {ask.item: ask for ask in sending.asks}
+        return [
+            Unrated(n=self._number(ask), **self._details(ask, answer, sending.attempt))
+            for answer in answers
+            if not (ask := asks[answer.item]).is_beyond_bank
+            and not self.book.has(ask.pair)
+            and ask.pair not in self.book.unrated
+        ]
+
     def _record(
         self, ask: Ask, answer: Answer, attempt: int, arrived: Container[ModelItem]
     ) -> Record:
         """Return the journal's record of the answer to an ask; for the arguments see `records`."""
-        tokens = answer.tokens
-        # If the model is paid by the hour, items that run at the same time share its price.
-        charge = self.plan.charges.charge(
-            self.name,
-            tokens,
-            seconds=answer.seconds / self.model.slots,
-            judge_usd=answer.judge_usd,
-            prior=answer.prior is not None,
-        )
+        details, tokens = self._details(ask, answer, attempt), answer.tokens
         # A second request was sent: the first answer counts, and both are paid.
         if not ask.is_beyond_bank and (self.book.has(ask.pair) or ask.pair in arrived):
             return Lost(
                 model=self.name, item=ask.item, why="second answer", column=column_of(tokens),
-                usd=charge.usd, cost=charge.cost, after=self.book.n_told,
+                usd=details["usd"], cost=details["cost"], after=self.book.n_told,
             )  # fmt: skip
-        details: dict[str, Any] = {
-            "model": self.name,
-            "cost": charge.cost,
-            "usd": charge.usd,
-            "attempts": attempt if attempt > 1 else None,
-            **answer.details(),
-        }
         if ask.is_beyond_bank:
             return BeyondBank(**details)
         if answer.score is None:
             reason = "; ".join(answer.unscored) or "the task reports no score for it"
             return Fail(n=self._number(ask), reason=reason, **details)
         return Tell(n=self._number(ask), score=answer.score, **details)
+
+    def _details(self, ask: Ask, answer: Answer, attempt: int) -> dict[str, Any]:
+        """Return what the journal keeps of an answer besides its number and its score."""
+        # If the model is paid by the hour, items that run at the same time share its price.
+        charge = self.plan.charges.charge(
+            self.name,
+            answer.tokens,
+            seconds=answer.seconds / self.model.slots,
+            judge_usd=answer.judge_usd,
+            prior=answer.prior is not None,
+        )
+        return {
+            "model": self.name,
+            "cost": charge.cost,
+            "usd": charge.usd,
+            "attempts": attempt if attempt > 1 else None,
+            **answer.details(),
+        }
 
     def _number(self, ask: Ask) -> int | None:
         """Return an ask's number for the journal; None where answers count as they arrive."""
@@ -429,7 +444,8 @@ class Channel:
             reason, doc = "; ".join(answer.unscored), self.book.journal.item_to_json(answer.item)
             if lost and self.name not in self.book.tally.set_aside:
                 self._warn_of_first(FAILED, doc, reason)
-                self._set_aside_if(self.failed_in_a_row >= self.failure_rule.in_a_row, reason)
+                has_scores = bool(self.book.tally.answered.get(self.name))
+                self._set_aside_if(self.failed_in_a_row >= self._longest_row(has_scores), reason)
             elif reason and not lost:
                 what = "%s, document %r: scores are missing, the others are kept: %s"
                 self._warn_of_first(what, doc, reason)
@@ -578,7 +594,11 @@ class Channel:
                 if paid.cost or paid.usd:
                     self.lose(sending.asks[0].item, BILLED, "part of a call", paid)
         for ask in sending.asks:
-            self.lose(ask.item, failure.column, failure.kind)
+            # The answer is there and paid: what failed is its scoring, which is tried again.
+            if (answer := self.book.unrated.get(ask.pair)) and not failure.on_the_way:
+                self.model.unrated[ask.item] = answer
+            else:
+                self.lose(ask.item, failure.column, failure.kind)
 
     def _asks_left_to(self, failed: Sending) -> list[Ask]:
         """Return the open asks that a failed call alone carries; other calls of its asks count on.
@@ -760,17 +780,20 @@ class Channel:
         self._set_aside_if(not perhaps_server and self._refuses_all(call.sending), reason)
 
     def _refuses_all(self, refused: Sending) -> bool:
-        """Whether so many documents were refused in a row that the model refuses all.
-
-        A model that has answered may refuse some (too long for it, or filtered), several in a row
-        by chance, so more of them must fail.
-        """
-        limit = self.failure_rule.in_a_row
-        if self.has_answered:
-            limit = max(limit, FEWEST_TRIED)
+        """Whether so many documents were refused in a row that the model refuses all."""
+        limit = self._longest_row(self.has_answered)
         # A refusal is quicker than an answer: what was asked before it may be answered yet.
         earlier_is_open = any(sending.sent < refused.sent for sending in self.wire)
         return self.failed_in_a_row >= limit and not earlier_is_open
+
+    def _longest_row(self, has_answered: bool) -> int:
+        """Return after how many failed documents in a row a model is set aside.
+
+        One that has answered may refuse some (too long for it, or filtered), and its judge may rate
+        some not, several in a row by chance, so more of them must fail.
+        """
+        limit = self.failure_rule.in_a_row
+        return max(limit, FEWEST_TRIED) if has_answered else limit
 
     # -- whether it takes part -------------------------------------------------------------
 

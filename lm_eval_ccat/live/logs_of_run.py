@@ -13,7 +13,7 @@ import numpy as np
 from ..content import RESULT, RankingContent, document_of
 from ..errors import CcatError
 from ..files import safe_name
-from ..records import Answered, Record
+from ..records import Answered, Record, Unrated
 from ..runs.directory import read_object
 from ..scores.readers.lm_eval import table_of
 from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs, results_files
@@ -42,7 +42,7 @@ class JournalAnswers:
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield the records of a journal, and note the answers among them."""
         for record in records:
-            if isinstance(record, Answered):
+            if isinstance(record, Answered) and not isinstance(record, Unrated):
                 self._note(record)
             yield record
 

@@ -12,7 +12,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,10 +22,11 @@ from ..errors import MetricError, RunError
 from ..files import safe_name
 from ..harness import Administered, TaskSession, internals
 from ..harness.calls import Calls
+from ..harness.session import ToScore
 from ..harness.task_metrics import RawAndScore, leading, not_reported, score_of
 from ..harness.transport import Transport, begin, uses_template_api
 from ..money import Price, Tokens
-from ..records import Answered, Item, ServedContent
+from ..records import Answered, Item, ServedContent, Unrated
 from ..runs.differences import PROMPTS
 from ..scores.answers import EarlierAnswer
 from ..scores.prompts import WRITTEN
@@ -109,6 +110,12 @@ class Answer:
         }
 
 
+class ToRate(NamedTuple):
+    """In place of a result: the answers are there, without scores, and a judge is rating them."""
+
+    answers: list[Answer]
+
+
 class Model(ABC):
     """A participant of a run.
 
@@ -129,6 +136,8 @@ class Model(ABC):
         What it reserves on a node of a cluster.
     scoring : set of item
         Items that were answered and whose scores have not been collected.
+    unrated : dict of item to Unrated
+        Answers that are to be scored, in place of being asked for again.
     """
 
     memory: float | None = None
@@ -142,6 +151,7 @@ class Model(ABC):
         self.price = price
         self.slots = self.batch = 1
         self.scoring: set[Item] = set()
+        self.unrated: dict[Item, Unrated] = {}
         self._calls = Calls(name)
 
     @abstractmethod
@@ -276,6 +286,9 @@ class HarnessModel(Model):
             self._transport = Transport(lm, self.entry.concurrency)
         self.remote = self._transport is not None
         self.account = self._transport and self._transport.account
+        # A judge that is away is waited for as a model's server is.
+        for session in self.sessions.values():
+            session.patience = 60.0 * self._spec.failures.outage_minutes
         self._set_slots_and_batch(lm)
 
     def _loaded_lm(self) -> Any:
@@ -346,8 +359,20 @@ class HarnessModel(Model):
         # All slots may be held by calls that hang.
         if extra:
             self.widen()
-        if self.prior_answers or self._lm is None:  # its logs, or a Ray actor, answer
+        is_kept = [item in self.unrated for item in items]
+        # Their judge alone is waited for.
+        if all(is_kept):
+            self.scoring.update(items)
+        # What was kept, its logs or a Ray actor answer.
+        if any(is_kept) or self.prior_answers or self._lm is None:
             return super().start(items, on_result, extra)
+
+        def keep(answered: Any) -> None:
+            # What a judge is to rate is kept meanwhile. To read it may take long.
+            if session.judged and isinstance(answered, ToScore):
+                self._calls.start(score, self._kept, items, answered, on_result)
+            else:
+                score(answered)
 
         def score(answered: Any) -> None:
             # A call that failed leaves nothing to score.
@@ -366,9 +391,9 @@ class HarnessModel(Model):
         doc_ids, repeats = _doc_ids_and_repeats(items)
         # A local model, and a request that needs more than plain text, take a thread of their own.
         if transport is None or not session.sends_texts:
-            self._calls.start(score, session.ask, doc_ids, repeats)
+            self._calls.start(keep, session.ask, doc_ids, repeats)
         else:
-            begin(session.ask_server(doc_ids, transport, score, repeats))
+            begin(session.ask_server(doc_ids, transport, keep, repeats))
 
     def widen(self) -> None:
         """Allow one more request to a server, to replace one that is not answered."""
@@ -411,7 +436,9 @@ class HarnessModel(Model):
         answers, to_ask = [], []
         for item in items:
             fits, earlier = self.has_prior_answer(item), self.prior_answers.pop(item, None)
-            if fits and earlier is not None:
+            if item in self.unrated:
+                answers.append(self._rated(item))
+            elif fits and earlier is not None:
                 administered = self._replay(item, earlier.responses)
                 answers.append(self._answer(item, administered, earlier.source))
             else:
@@ -433,6 +460,27 @@ class HarnessModel(Model):
         self._require_scores(items[0].task)
         return answers
 
+    def _kept(self, items: Sequence[Item], to_score: ToScore, on_result: OnResult) -> ToScore:
+        """Pass on answers that a judge is to rate, so that the run keeps them; return them."""
+        answers = [
+            self._unscored(item, administered, responses)
+            for item, (administered, responses) in zip(items, to_score.unscored())
+        ]
+        on_result(ToRate(answers))
+        return to_score
+
+    def _rated(self, item: Item) -> Answer:
+        """Return a kept answer, once its judge has rated it."""
+        kept = self.unrated[item]
+        answer = self._answer(item, self._replay(item, kept.responses))
+        del self.unrated[item]
+        if kept.unscored:
+            answer = replace(answer, score=None, raw=None, unscored=tuple(kept.unscored))
+        return replace(
+            answer,
+            seconds=kept.seconds or 0.0, tokens=kept.tokens, served=kept.served, prior=kept.prior,
+        )  # fmt: skip
+
     def has_prior_answer(self, item: Item) -> bool:
         """Whether an earlier answer to exactly the same requests is at hand."""
         session, earlier = self.sessions[item.task], self.prior_answers.get(item)
@@ -449,19 +497,29 @@ class HarnessModel(Model):
         scored = scores_of(outcomes, administered)
         self._scored.update((item.task, name) for name in scored)
         kept = _kept_scores(outcomes, scored)
-        sample = administered.samples[leading(outcomes).filter]
+        responses = administered.samples[leading(outcomes).filter]["resps"]
+        unscored = self._unscored(item, administered, responses, prior)
+        return replace(unscored, score=kept.score, raw=kept.raw)
+
+    def _unscored(
+        self,
+        item: Item,
+        administered: Administered,
+        responses: Sequence[Sequence[Any]],
+        prior: str | None = None,
+    ) -> Answer:
+        """Return what a run keeps of an answer besides its scores."""
         prior = "the response cache" if administered.cached else prior
         return Answer(
             item=item,
-            score=kept.score,
-            raw=kept.raw,
+            score=None,
             seconds=administered.seconds if prior is None else 0.0,
             tokens=administered.tokens if prior is None else None,
             judge_usd=administered.judge_usd,
             prompt_hash=self.sessions[item.task].prompt_hash(item.doc_id),
             responses=[
                 [list(response) if isinstance(response, tuple) else response for response in group]
-                for group in sample["resps"]
+                for group in responses
             ],
             served=[facts for served in administered.served if (facts := served.to_dict())],
             empty=bool(administered.responses)

@@ -19,13 +19,25 @@ from pathlib import Path
 from typing import Any
 
 from ..content import RESULT
-from ..errors import HarnessError, PromptMismatchError, RunError, UsageError
+from ..errors import HarnessError, JudgeError, PromptMismatchError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
 from ..journal import Journal, JournalFile, read_journal
 from ..masking import mask
 from ..money import UNKNOWN
-from ..records import Accept, Answered, Change, Header, Item, Lost, Restore, Session, Warn
+from ..records import (
+    Accept,
+    Answered,
+    Change,
+    Header,
+    Interrupt,
+    Item,
+    Lost,
+    Restore,
+    Session,
+    Unrated,
+    Warn,
+)
 from ..runs.book import Book
 from ..runs.differences import NO_LIMIT, PROMPTS, SCORING_CODE, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
@@ -296,6 +308,12 @@ class Run:
         sender, is_out_of_time = self._sender(self.models), False
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
+        for model in self.models:
+            model.unrated = {
+                item: answer
+                for (name, item), answer in self.book.unrated.items()
+                if name == model.name
+            }
         try:
             with frozen_heap():
                 sender.open_first()
@@ -313,12 +331,12 @@ class Run:
                     is_out_of_time = line.end_reason is None and sender.is_out_of_time()
                 sender.finish(is_out_of_time)
             self.ended = True
-        except (KeyboardInterrupt, CopiesError) as stopped:
+        except (KeyboardInterrupt, CopiesError, JudgeError) as stopped:
             # A further signal must not cut short what the run now writes.
             interrupts.held = True
             sender.leave()
             self.ended = False
-            if isinstance(stopped, CopiesError):
+            if not isinstance(stopped, KeyboardInterrupt):
                 raise
         finally:
             self.observer.end()
@@ -484,6 +502,9 @@ class Run:
         """
         remaining = dict(in_flight)
         for ask in book.unanswered:
+            # Its answer is kept, and a judge is to rate it.
+            if ask.pair in book.unrated:
+                continue
             # If the run was killed before it journalled its windows, it may have sent one request.
             remaining[ask.model] = remaining.get(ask.model, 1) - 1
             if remaining[ask.model] >= 0:
@@ -605,11 +626,20 @@ def holds_answers(directory: RunDirectory) -> bool:
     """Whether the journal holds answers, or cannot be read."""
     if not directory.journal.exists():
         return False
-    journal = JournalFile(directory.journal.path)
+    journal, has_unrated = JournalFile(directory.journal.path), False
     try:
-        return any(isinstance(record, Answered | Restore | Change) for record in journal.read_new())
+        for record in journal.read_new():
+            # Of a mistyped metric nothing is scored, and such a run begins anew.
+            if isinstance(record, Unrated):
+                has_unrated = True
+            elif isinstance(record, Answered | Restore | Change):
+                return True
+            # The judge was away, or a person ended the run.
+            elif isinstance(record, Interrupt) and has_unrated:
+                return True
     except RunError:
         return True
+    return False
 
 
 def _refuse_data_parallel() -> None:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import CcatError, RunError
+from ..errors import CcatError, JudgeError, RunError
 from ..money import UNKNOWN
 from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
@@ -36,7 +36,7 @@ from .channel import Channel, Sending, clock
 from .failures import Failure, PlaceLost, State
 from .interrupts import Interrupts
 from .line import GROWTH, GROWTH_IN_TURNS, WINDOW, Line
-from .models import SCORING, Model, NoScoresError, taking_turns
+from .models import SCORING, Model, NoScoresError, ToRate, taking_turns
 from .pace import RateLimit
 from .plan import Plan
 from .result import Observer
@@ -218,7 +218,13 @@ class Sender:
 
     def leave(self) -> None:
         """Wait a moment for requests in flight, keep their answers, and ask nothing more."""
-        self._collect_for(WAIT_AFTER_INTERRUPT)
+        end = clock() + WAIT_AFTER_INTERRUPT
+        while (left := end - clock()) > 0 and any(
+            channel.wire for channel in self.channels.values() if not channel.hangs
+        ):
+            # Every answer that its judge does not rate says so.
+            with suppress(JudgeError):
+                self._collect_for(left)
         self._abandon("interrupted")
         self.book.write([Interrupt()])
 
@@ -710,6 +716,10 @@ class Sender:
         for call in self._returned(timeout):
             channel, sending, result = call
             arrived.moment = clock()
+            # The call goes on until a judge has rated its answers.
+            if isinstance(result, ToRate):
+                arrived.records += channel.unrated(sending, result.answers, arrived.moment)
+                continue
             channel.wire.remove(sending)
             channel.model.scoring.difference_update(ask.item for ask in sending.asks)
             if not isinstance(result, BaseException):
@@ -718,7 +728,10 @@ class Sender:
                 pairs.update(record.pair for record in records if isinstance(record, Answered))
                 arrived.records += records
                 arrived.answered.append(call)
-            elif isinstance(result, NoScoresError) or not isinstance(result, Exception):
+            # A judge that can be asked nothing is no failure of the model, and ends the run.
+            elif isinstance(result, NoScoresError | JudgeError) or not isinstance(
+                result, Exception
+            ):
                 arrived.fatal = arrived.fatal or result
             else:
                 arrived.failed.append(call)
@@ -777,7 +790,9 @@ class Sender:
         for channel in self.channels.values():
             for sending in channel.wire:
                 for ask in sending.asks:
-                    channel.lose(ask.item, UNKNOWN, why)
+                    # Its answer is kept, and is rated when the run goes on.
+                    if ask.pair not in self.book.unrated:
+                        channel.lose(ask.item, UNKNOWN, why)
             if channel.wire:
                 channel.model.cancel()
             channel.wire.clear()

@@ -140,6 +140,10 @@ class FailureRule:
     if nobody is found at its address at first contact; after ``in_a_row`` documents whose answers
     could not be scored, or that were refused (ten, of a model that has answered); and when more
     than ``share`` of ten or more documents have failed.
+
+    A judge that rates nothing is no failure of a model: answers are kept, and wait for it. If it is
+    away for ``outage_minutes``, or refuses its key or model, the run ends, and ``--resume`` has the
+    kept answers rated.
     """
 
     # fmt: off

@@ -35,6 +35,7 @@ from ..records import (
     Record,
     Release,
     Tell,
+    Unrated,
 )
 from ..shown import plural
 from .differences import COMPARED, CUT_SHORT, NO_LIMIT, SERVER, Differences
@@ -110,6 +111,8 @@ class Book:
         The answers that the Ranker was told, and those to items beyond its bank.
     waiting : dict of (model, item) to Answered
         Answers that the Ranker was not told yet.
+    unrated : dict of (model, item) to Unrated
+        Answers that a judge has not rated yet.
     n_told_by_model : dict of model to int
         `n_told` by model.
     n_untold_by_model : dict of model to int
@@ -134,6 +137,7 @@ class Book:
         self.n_asks = self.n_told = 0
         self.answers = KeptAnswers(journal)
         self.waiting: dict[ModelItem, Answered] = {}
+        self.unrated: dict[ModelItem, Unrated] = {}
         self.ended: End | None = None
         self.tally = Tally()
         self.n_told_by_model: dict[str, int] = defaultdict(int)
@@ -427,6 +431,7 @@ class Book:
     def receive(self, answer: Answered) -> None:
         """Process an answer: tell it in its turn, or at once if its line has no number."""
         pair = answer.pair
+        self.unrated.pop(pair, None)
         ask = self._open.get(pair)
         if answer.n is not None:
             if not self.has(pair):  # else it answers a second request; the first answer counts
@@ -438,6 +443,10 @@ class Book:
         if ask is not None:
             ask.answer = answer
             self._close(ask, TOLD)
+
+    def keep_unrated(self, answer: Unrated) -> None:
+        """Keep an answer until a judge has rated it."""
+        self.unrated[answer.pair] = answer
 
     def keep_beyond_bank(self, answer: Answered) -> None:
         """Keep an answer to an item beyond the bank."""

@@ -8,7 +8,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..records import (
     Restore,
     Session,
     Tell,
+    Unrated,
     Warn,
     Windows,
 )
@@ -205,6 +206,8 @@ class Tally:
     warnings: dict[str, None] = field(default_factory=dict)
     elapsed: float = 0.0
     _last: float | None = None
+    #: Dollars of the answers that no judge has rated yet.
+    _unrated: dict[tuple[str, Any], float] = field(default_factory=dict)
 
     def count(self, record: Record) -> None:
         """Add one record to the sums, but not to those of answers that the Ranker was told.
@@ -217,6 +220,14 @@ class Tally:
         match record:
             case BeyondBank():
                 self._pay(record)
+            case Unrated():
+                self._unrated[record.pair] = record.usd or 0.0
+                self._count_paid(record)
+            # It was counted when it arrived; its judge is paid now.
+            case Answered(usd=usd) if record.pair in self._unrated:
+                paid = self._unrated.pop(record.pair)
+                rating = replace(record, usd=None if usd is None else usd - paid)
+                self._pay(rating)
             case Answered():
                 self._count_paid(record)
             case Lost(model=model):

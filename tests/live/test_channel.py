@@ -9,7 +9,7 @@ import pytest
 
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.harness.transport import ServerError
-from lm_eval_ccat.live.channel import Channel, Sending
+from lm_eval_ccat.live.channel import FEWEST_TRIED, Channel, Sending
 from lm_eval_ccat.live.charges import Charge
 from lm_eval_ccat.live.failures import Failure, State
 from lm_eval_ccat.live.models import Answer
@@ -48,7 +48,7 @@ def channel(**of_model: Any) -> Any:
     """The channel of a model whose line notes what arrives, and who is set aside."""
     tally = SimpleNamespace(failures={}, answered={}, set_aside={})
     book = SimpleNamespace(
-        tally=tally, unanswered=[], n_told=0, has=lambda pair: False,
+        tally=tally, unanswered=[], n_told=0, has=lambda pair: False, unrated={},
         journal=SimpleNamespace(item_to_json=lambda item: item[1]),
     )  # fmt: skip
     line: Any = SimpleNamespace(
@@ -117,6 +117,13 @@ def test_failures_of_a_judge_are_in_a_row_if_no_answer_was_scored_between_them()
     assert not made.line.aside
     made.count_unscored([lost])
     assert made.line.aside == [f"{most} documents failed in a row; last: no rating"]
+    # Of a model that has scores, a few in a row are chance.
+    scored_before = channel()
+    scored_before.book.tally.answered[scored_before.name] = 30
+    scored_before.count_unscored([lost] * (FEWEST_TRIED - 1))
+    assert not scored_before.line.aside
+    scored_before.count_unscored([lost])
+    assert scored_before.line.aside
 
 
 def test_what_a_judge_leaves_out_is_warned_of_once_a_model_and_always_in_the_log(caplog):

@@ -105,7 +105,7 @@ def test_an_answer_waits_for_others_a_hundredth_of_what_it_took_and_never_long(
 ):
     model, started = HarnessModel(ModelSpec("a", "hf"), Spec(), {"t": {}}, print), []
     scoring = SimpleNamespace(start=lambda *_, gather: started.append(gather))
-    session = SimpleNamespace(sends_texts=False, scoring=scoring, ask=None)
+    session = SimpleNamespace(sends_texts=False, scoring=scoring, ask=None, judged=False)
     model.sessions, model._lm, model._transport = {"t": session}, object(), None
     model._calls = SimpleNamespace(start=lambda on_result, *_: on_result("answered"))
     moments = iter([0.0, took])

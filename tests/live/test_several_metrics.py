@@ -19,7 +19,7 @@ from lm_eval_ccat.live.plan import make_plan
 from lm_eval_ccat.live.result import state
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.live.stored import stored_rankings
-from lm_eval_ccat.records import Answered, Fail, Tell
+from lm_eval_ccat.records import Fail, Tell
 from lm_eval_ccat.runs.directory import rebuild
 
 MODELS = ["m01", "m05", "m11"]
@@ -238,7 +238,7 @@ def test_a_judge_that_raises_costs_answers_its_own_score(several, server, judged
         shown = ccat("rank", path, code=(0, 3, 4))
     assert max(server.asked.values()) == 1
     records = list(JournalFile(several.run() / "journal.jsonl").read_new())
-    answers = [record for record in records if isinstance(record, Answered)]
+    answers = [record for record in records if isinstance(record, Tell | Fail)]
     assert len(answers) == sum(server.asked.values())
     for record in answers:
         refused = record.item[1] % 3 == 0

@@ -10,18 +10,21 @@ import random
 import re
 import secrets
 import string
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from ...errors import HarnessError, UsageError
+from ...errors import HarnessError, JudgeError, UsageError
 from ...money import Tokens, estimate_tokens
+from ...shown import short
 from .. import internals
 from ..internals.names import log
-from ..served import spend
+from ..served import patience_with_judge, spend
 from ..transport import (
     AWAY_STATUSES,
     DOCUMENT_STATUSES,
@@ -35,7 +38,11 @@ from .judge_settings import JudgeSettings, grade
 #: Statuses of a server that may pass: the request is worth retrying.
 _PASSING = {None, 408, 409, 425, 500, *AWAY_STATUSES}
 _LONGEST_PAUSE = 30.0
+#: The same in a run, which goes on so soon after the return of its judge.
+_LONGEST_PAUSE_IN_RUN = 2.0
 _LONGEST_REPLY = 2048
+#: Most characters of what is said of a failed request.
+_LONGEST_WORDS = 60
 #: How servers say that they do not take a setting at all, or no other value than their own.
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecogni|unexpected|not permitted|not allowed|deprecated"
@@ -145,6 +152,8 @@ class Rater:
         Where replies are counted; several raters may share it.
     sleep : callable
         Waits so many seconds before a failed request is sent again.
+    waits : bool
+        Whether a run waits for the model while it is away.
 
     Raises
     ------
@@ -154,9 +163,13 @@ class Rater:
     """
 
     def __init__(
-        self, settings: JudgeSettings, usage: Usage, sleep: Callable[[float], None]
+        self,
+        settings: JudgeSettings,
+        usage: Usage,
+        sleep: Callable[[float], None],
+        waits: bool = True,
     ) -> None:
-        self._settings, self._usage, self._sleep = settings, usage, sleep
+        self._settings, self._usage, self._sleep, self._waits = settings, usage, sleep, waits
         try:
             self._prompt = string.Template(settings.prompt.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -170,6 +183,11 @@ class Rater:
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
+        #: The last question that the server answered, and when: it tells later whether it is there.
+        self._answered: Messages | None = None
+        self._answered_at = -math.inf
+        self._is_away = False  # as far as the log says
+        self._witnessing = Lock()  # held while that question is asked again
 
     def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
         """Return a rating of each answer, from the cache or by asking the judge.
@@ -187,6 +205,8 @@ class Rater:
         ------
         HarnessError
             The judge cannot be asked. Ratings that it gave before are kept in its cache.
+        JudgeError
+            In a run: the judge was away for longer than the run waits, or refuses every question.
         """
         keys = [self._key(fields, repeat) for fields in answers]
         # By key, so that the same question twice in one call is asked once.
@@ -252,6 +272,11 @@ class Rater:
 
     def _counted_grade(self, reply: Reply) -> float | None:
         """Count what a reply took, and return its grade; None if it states none."""
+        self._count(reply)
+        return self._grade(reply.text)
+
+    def _count(self, reply: Reply) -> None:
+        """Count what a reply took."""
         usage, price = self._usage, self._settings.price
         usd = price.cost(reply.tokens, 0.0) if price.known else reply.tokens.usd
         with usage.lock:
@@ -261,7 +286,6 @@ class Rater:
             usage.usd = None if usd is None or usage.usd is None else usage.usd + usd
             if usd is not None:
                 spend(usd)
-        return self._grade(reply.text)
 
     # -- the question ----------------------------------------------------------------------
 
@@ -308,10 +332,11 @@ class Rater:
             # A local model answers all in one call, and one call at a time.
             if self._transport is None:
                 return self._generate(conversations)
+        over_http = partial(self._over_http, patience_with_judge() if self._waits else None)
         if len(conversations) == 1:  # here: threads of a pool would outlive an interrupted run
-            return [self._over_http(conversations[0])]
+            return [over_http(conversations[0])]
         with ThreadPoolExecutor(self._settings.concurrency) as pool:
-            return list(pool.map(self._over_http, conversations))
+            return list(pool.map(over_http, conversations))
 
     def _requests(self, conversations: Sequence[Messages]) -> list[Any]:
         """Return the harness's request for each conversation."""
@@ -343,13 +368,73 @@ class Rater:
             for text in internals.answers(request)
         ]
 
-    def _over_http(self, messages: Messages) -> Reply | HarnessError:
-        """Return the reply of a judge's server, or the error if it gives none after all retries."""
-        assert self._transport is not None
-        settings = self._settings
-        [call] = server_calls(self._lm, self._requests([messages]))
+    def _over_http(self, patience: float | None, messages: Messages) -> Reply | HarnessError:
+        """Return the reply of a judge's server, or the error if it gives none after all retries.
+
+        Parameters
+        ----------
+        patience : float or None
+            In a run: seconds for which to wait for a server that answers no question at all. Then
+            retries limit only how often a question is sent again while others are answered.
+        messages : list of dict
+            The question.
+        """
+        settings, tries = self._settings, 0
         where = f"judge {settings.model} at {settings.base_url or settings.lm}"
-        attempt = 0
+        began, failed_at = time.monotonic(), math.inf
+        while True:
+            sent_at = time.monotonic()
+            try:
+                return self._reply(messages)
+            except ServerError as error:
+                failure, tries = error, tries + 1
+            words = short(str(failure), _LONGEST_WORDS)
+            # The server refused this one answer (too long, filtered); it may take the others.
+            if failure.status in DOCUMENT_STATUSES:
+                return _Refusal(f"{where} refused: {words}")
+            # Waiting does not mend a wrong key or an empty account.
+            is_lasting = failure.final or failure.status not in _PASSING
+            check = f"{where} refused: {words}; check its `model`, `base_url` and key"
+            if patience is None and is_lasting:
+                return HarnessError(check)
+            # Another question was answered between the last two tries of this one.
+            others_answered = failed_at < self._answered_at <= sent_at
+            if tries > settings.retries and (patience is None or others_answered):
+                return HarnessError(
+                    f"{where} gave no answer in {tries} tries ({words}); see that it runs, or "
+                    "raise `retries`"
+                )
+            failed_at = time.monotonic()
+            if patience is not None:
+                remedy = "all answers are kept, and --resume scores them"
+                never_answered = self._answered is None
+                # A last try follows, after another question was sent.
+                if is_lasting and (never_answered or tries > settings.retries + 1):
+                    return JudgeError(f"{check}; {remedy}")
+                nobody_there = bool(failure.address) and never_answered
+                if nobody_there or failed_at - max(began, self._answered_at) > patience:
+                    minutes = f"within {patience / 60:g} min " if not nobody_there else ""
+                    return JudgeError(
+                        f"{where} gives no answer {minutes}({words}); see that it runs: {remedy}"
+                    )
+                if tries > 1 and not is_lasting:
+                    self._note_away(f"{where} does not answer ({words})", patience)
+                if tries > settings.retries:
+                    self._ask_answered_question()
+            # Doubling pauses, spread so that several callers do not come back together.
+            longest = _LONGEST_PAUSE if patience is None else _LONGEST_PAUSE_IN_RUN
+            pause = min(2.0 ** (tries - 1), longest) * random.uniform(0.5, 1.0)
+            self._sleep(max(pause, min(failure.retry_after or 0.0, _LONGEST_PAUSE)))
+
+    def _reply(self, messages: Messages) -> Reply:
+        """Return the server's reply to a question that is sent once.
+
+        Raises
+        ------
+        ServerError
+        """
+        assert self._transport is not None
+        [call] = server_calls(self._lm, self._requests([messages]))
         while True:
             body = self._body(call.payload)
             try:
@@ -357,30 +442,35 @@ class Rater:
                 text = _content(answer)
                 if text is None:
                     [text] = self._transport.read(call, answer)
-                read = sum(estimate_tokens(message["content"]) for message in messages)
-                estimated_tokens = Tokens(read, estimate_tokens(text), "estimate")
-                return Reply(text, served.usage or estimated_tokens)
             except ServerError as error:
                 # Reasoning models take other names of a setting, or none; the reply says which.
                 if error.status == 400 and self._adapt(error, body):
                     continue
-                # The server refused this one answer (too long, filtered); it may take the others.
-                if error.status in DOCUMENT_STATUSES:
-                    return _Refusal(f"{where} refused: {error}")
-                # Waiting does not mend a wrong key or an empty account.
-                if error.final or error.status not in _PASSING:
-                    return HarnessError(
-                        f"{where} refused: {error}; check its `model`, `base_url` and key"
-                    )
-                if attempt == settings.retries:
-                    return HarnessError(
-                        f"{where} gave no answer in {attempt + 1} tries ({error}); see that it "
-                        "runs, or raise `retries`"
-                    )
-                # Doubling pauses, spread so that several callers do not come back together.
-                pause = min(2.0**attempt, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
-                self._sleep(max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE)))
-                attempt += 1
+                raise
+            self._answered, self._answered_at = messages, time.monotonic()
+            if self._is_away:
+                self._is_away = False
+                log.warning("judge %s is back", self._settings.model)
+            read = sum(estimate_tokens(message["content"]) for message in messages)
+            estimated_tokens = Tokens(read, estimate_tokens(text), "estimate")
+            return Reply(text, served.usage or estimated_tokens)
+
+    def _note_away(self, what: str, patience: float) -> None:
+        """Warn once an outage that the judge does not answer."""
+        if not self._is_away:
+            self._is_away = True
+            log.warning("%s; it is asked again for up to %g min", what, patience / 60.0)
+
+    def _ask_answered_question(self) -> None:
+        """Ask what the judge has answered before: whether it is there, or fails on one question."""
+        question = self._answered
+        if question is not None and self._witnessing.acquire(blocking=False):
+            try:
+                self._count(self._reply(question))
+            except ServerError:
+                pass  # the question that failed is sent again
+            finally:
+                self._witnessing.release()
 
     def _body(self, payload: Mapping[str, Any]) -> dict[str, object]:
         """Return what is sent to a judge's server, with those settings alone that it takes."""

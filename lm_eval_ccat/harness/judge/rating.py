@@ -14,8 +14,8 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ...errors import HarnessError, UsageError
-from ..served import unscored
+from ...errors import HarnessError, JudgeError, UsageError
+from ..served import patience_with_judge, unscored
 from .judge_settings import JudgeSettings, plain_name
 from .rater import Rater, Rating, Usage
 
@@ -45,7 +45,8 @@ class Judge:
         self.usage = Usage()
         self._rater = Rater(settings, self.usage, sleep)
         second = settings.second
-        self._second = Rater(second, self.usage, sleep) if second is not None else None
+        # Its ratings score nothing, so that nobody waits for it.
+        self._second = Rater(second, self.usage, sleep, waits=False) if second else None
         self._rated: list[tuple[float, ...]] = []
         self._known: set[str] = set()
         self.add_judged_models(settings.judged)
@@ -86,9 +87,19 @@ class Judge:
             If the prompt asks for a field that is not given.
         HarnessError
             Elsewhere, if the answer cannot be judged.
+        JudgeError
+            In a run that waits for the judge: if it can be asked nothing.
         """
         try:
             [rating] = self.rate_all([fields])
+        # It is no fault of this answer.
+        except JudgeError:
+            raise
+        except UsageError as error:
+            # The model whose answer it is has not made this mistake.
+            if patience_with_judge() is not None:
+                raise JudgeError(str(error)) from error
+            raise
         except HarnessError as error:
             return Rating(unscored(error), "", False, (), str(error))
         if rating.error:

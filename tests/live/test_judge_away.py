@@ -1,0 +1,196 @@
+"""A judge that cannot be asked: answers are kept and paid once, and no model is blamed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from contextlib import contextmanager
+
+import pytest
+from task_configs.judge_server import JudgeServer
+from worlds.bench import TASK, content_of, facts
+
+from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.records import Drop, Fail, Interrupt, Lost, Tell, Unrated
+from lm_eval_ccat.runs.directory import rebuild
+
+MODELS = ["m01", "m05", "m11"]
+RATED = """\
+from lm_eval_ccat.harness.judge import active_judge
+
+def process_results(doc, results):
+    rating = active_judge().rate(question=f"number {doc['id']}", answer=results[0])
+    return {'judge_score': rating.score}
+"""
+
+
+@pytest.fixture
+def judged(bench, tmp_path, monkeypatch):
+    """Has a judge score the bench's task: how well, a script says, which gets the question."""
+    monkeypatch.setattr("lm_eval_ccat.harness.judge.rater._LONGEST_PAUSE_IN_RUN", 0.05)
+    metric = "metric_list:\n  - {metric: judge_score, aggregation: mean, higher_is_better: true}\n"
+
+    def change(name, text):
+        return RATED if name == "scoring.py" else text[: text.index("metric_list:")] + metric
+
+    files = {"scoring.py", f"{TASK}.yaml"}
+    bench.rewrite(lambda name, text: change(name, text) if name in files else text)
+    (tmp_path / "prompt.txt").write_text("Rate $question: $answer")
+    files_of_judges = (tmp_path / f"judge{n}.yaml" for n in itertools.count())
+
+    @contextmanager
+    def judge(script, **settings):
+        with JudgeServer(script) as server:
+            stated = {"retries": 0, "cache": "false", "timeout": 1, **settings}
+            about = f"model: j\nbase_url: {server.base_url}\nprompt: prompt.txt\n"
+            about += "".join(f"{key}: {value}\n" for key, value in stated.items())
+            # Of a file that was read once a process keeps the judge.
+            file = next(files_of_judges)
+            file.write_text(about)
+            monkeypatch.setenv("CCAT_JUDGE", str(file))
+            yield server
+
+    return judge
+
+
+def number_in(messages):
+    return int(re.search(r"number (\d+)", messages[0]["content"])[1])
+
+
+def rating(messages, n=0):
+    """What the judge says where it is well: by the question and the answer alone."""
+    return f"[[{1 + sum(map(ord, messages[0]['content'].splitlines()[1])) % 9}]]"
+
+
+def records(bench):
+    return list(JournalFile(bench.run() / "journal.jsonl").read_new())
+
+
+def of(bench, *kinds):
+    return [record for record in records(bench) if isinstance(record, kinds)]
+
+
+def config_of(bench, server, **settings):
+    priced = {"entry": {"price": {"item": 0.01}}, "max_items": 20, "stop": "limits", "bank": None}
+    return bench.config(server.url, MODELS, **{**priced, **settings})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("trouble", [429, "drop"])
+def test_an_outage_of_the_judge_costs_no_item_no_model_and_no_second_answer(
+    bench, server, judged, ccat, trouble
+):
+    outage = []
+
+    def away_for_a_while(messages, n):
+        if n >= 15:
+            outage.append(time.monotonic())
+        if n < 15 or outage[-1] - outage[0] > 0.6:
+            return rating(messages)
+        if trouble == "drop":
+            raise OSError
+        return trouble
+
+    with judged(away_for_a_while, retries=1):
+        shown = ccat("rank", config_of(bench, server), code=3)
+    assert "judge j is back" in shown.err and "set aside" not in shown.err
+    assert not of(bench, Fail, Drop, Lost)
+    assert set(server.asked.values()) == {1} and len(of(bench, Tell)) == 60
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("trouble", "killed"), [(500, True), (401, False), ("drop", False), ("hang", True)]
+)
+def test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_rated(
+    bench, server, judged, ccat, tmp_path, trouble, killed
+):
+    def gone(messages, n):
+        if n < 15:
+            return rating(messages)
+        if trouble == "drop":
+            raise OSError
+        if trouble == "hang":
+            time.sleep(3.0)
+        return 500 if trouble == "hang" else trouble
+
+    path = config_of(bench, server, failures={"outage_minutes": 0.01})
+    with judged(gone) as judge:
+        err = ccat("rank", path, code=4).err
+    assert re.search(rf"error: judge j at {judge.base_url} .*--resume scores them\n", err)
+    assert ("check its `model`, `base_url` and key" in err) == (trouble == 401)
+    assert "set aside" not in err
+    # Every answer is there, and what it cost; none is a failure, none is lost.
+    kept = of(bench, Unrated)
+    assert len(kept) == sum(server.asked.values()) > len(of(bench, Tell))
+    assert not of(bench, Fail, Drop, Lost)
+    tally = rebuild(bench.run()).tally
+    assert sum(tally.money(model)["billed"] for model in MODELS) == pytest.approx(0.01 * len(kept))
+    assert sum(tally.asked.values()) == len(kept)
+    journal = bench.run() / "journal.jsonl"
+    if killed:
+        lines = journal.read_text().splitlines(keepends=True)
+        assert isinstance(records(bench)[-1], Interrupt)
+        journal.write_text("".join(lines[:-1]))
+    with judged(rating):
+        ccat("rank", path, "--resume", code=3)
+    assert set(server.asked.values()) == {1} and len(of(bench, Tell)) == 60
+    # After a kill nobody knows whether the next item was in flight; one with an answer was not.
+    assert not of(bench, Fail, Drop)
+    lost = of(bench, Lost)
+    assert {attempt.why for attempt in lost} <= ({"killed"} if killed else set())
+    assert {(attempt.model, attempt.item) for attempt in lost}.isdisjoint(
+        answer.pair for answer in kept
+    )
+    resumed = content_of(path)
+    for model in resumed["models"].values():
+        assert model["money"]["billed"] == pytest.approx(0.2)
+    ccat("verify", bench.run())
+    # Nothing but the time that it took tells the run from one whose judge was always there.
+    with judged(rating):
+        other = config_of(bench, server, name="other", failures={"outage_minutes": 0.01})
+        ccat("rank", other, code=3)
+    assert facts(resumed) == facts(content_of(other))
+
+
+@pytest.mark.long
+def test_a_question_that_the_judge_alone_fails_on_ends_no_run(bench, server, judged, ccat):
+    """Its server answers others meanwhile: it is there, and the question is to blame."""
+
+    def fails_on_some(messages, n):
+        return 500 if number_in(messages) % 4 == 0 else rating(messages)
+
+    with judged(fails_on_some):
+        ccat("rank", config_of(bench, server, failures={"share": 1}), code=3)
+    failed = {record.item.doc_id for record in of(bench, Fail)}
+    assert failed and all(doc_id % 4 == 0 for doc_id in failed)
+    assert not of(bench, Drop, Lost) and set(server.asked.values()) == {1}
+
+
+@pytest.mark.long
+def test_a_judge_that_cannot_read_a_fifth_of_the_answers_costs_no_model(
+    bench, server, judged, ccat
+):
+    """A few in a row of these are chance."""
+
+    def cannot_read_a_fifth(messages, n):
+        return "I cannot say." if number_in(messages) % 5 == 0 else rating(messages)
+
+    settings = {"max_items": 80, "warmup": 10}
+    with judged(cannot_read_a_fifth, attempts=1):
+        err = ccat("rank", config_of(bench, server, **settings), code=3).err
+    assert "set aside" not in err and not of(bench, Drop)
+
+
+@pytest.mark.long
+def test_a_judge_without_its_key_or_field_is_named_and_no_model_is_blamed(
+    bench, server, judged, ccat, tmp_path
+):
+    path = config_of(bench, server)
+    with judged(rating, api_key_env="NO_SUCH_KEY"):
+        err = ccat("rank", path, code=4).err
+    assert "judge j: the environment variable NO_SUCH_KEY" in err and "set aside" not in err
+    with judged(rating):
+        ccat("rank", path, "--resume", code=3)
+    assert set(server.asked.values()) == {1} and not of(bench, Fail, Drop, Lost)
