@@ -183,9 +183,10 @@ class Rater:
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
-        #: The last question that the server answered, and when: it tells later whether it is there.
+        #: The last question that the server answered, which tells later whether it is there; when it
+        #: was sent and answered.
         self._answered: Messages | None = None
-        self._answered_at = -math.inf
+        self._answered_sent_at = self._answered_at = -math.inf
         self._is_away = False  # as far as the log says
         self._witnessing = Lock()  # held while that question is asked again
 
@@ -397,8 +398,8 @@ class Rater:
             check = f"{where} refused: {words}; check its `model`, `base_url` and key"
             if patience is None and is_lasting:
                 return HarnessError(check)
-            # Another question was answered between the last two tries of this one.
-            others_answered = failed_at < self._answered_at <= sent_at
+            # Another question was sent and answered between the last two tries of this one.
+            others_answered = failed_at < self._answered_sent_at and self._answered_at <= sent_at
             if tries > settings.retries and (patience is None or others_answered):
                 return HarnessError(
                     f"{where} gave no answer in {tries} tries ({words}); see that it runs, or "
@@ -436,7 +437,7 @@ class Rater:
         assert self._transport is not None
         [call] = server_calls(self._lm, self._requests([messages]))
         while True:
-            body = self._body(call.payload)
+            body, sent_at = self._body(call.payload), time.monotonic()
             try:
                 [(answer, served)] = self._transport.submit([replace(call, payload=body)])
                 text = _content(answer)
@@ -447,7 +448,8 @@ class Rater:
                 if error.status == 400 and self._adapt(error, body):
                     continue
                 raise
-            self._answered, self._answered_at = messages, time.monotonic()
+            self._answered, self._answered_sent_at = messages, sent_at
+            self._answered_at = time.monotonic()
             if self._is_away:
                 self._is_away = False
                 log.warning("judge %s is back", self._settings.model)
