@@ -183,8 +183,8 @@ class Rater:
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
-        #: The last question that the server answered, which tells later whether it is there; when it
-        #: was sent and answered.
+        #: The last question that the server answered, which tells later whether it is there; and
+        #: when it was sent and answered.
         self._answered: Messages | None = None
         self._answered_sent_at = self._answered_at = -math.inf
         self._is_away = False  # as far as the log says
