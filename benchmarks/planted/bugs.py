@@ -889,7 +889,7 @@ BUGS: tuple[Bug, ...] = (
         "a comparison prints the probability of being worse",
         "lm_eval_ccat/report/plain",
         "whole_percent(difference.p_better)}",
-        "whole_percent(1 - contrast.p_better)}",
+        "whole_percent(1 - difference.p_better)}",
         ("tests/report/test_plain_pages.py",),
     ),
     Bug(
@@ -1803,7 +1803,7 @@ BUGS: tuple[Bug, ...] = (
         "answers that were cut off are no other scoring",
         "lm_eval_ccat/board/scoring",
         "if difference.change in (SCORING_CODE, CUT_SHORT):",
-        "if change == SCORING_CODE:",
+        "if difference.change == SCORING_CODE:",
         ("tests/board/test_scored_alike.py::test_answers_that_were_cut_off_elsewhere_take_no_row",),
     ),
     Bug(
@@ -2798,8 +2798,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "index: a changed member of a group has its task's settings",
         "lm_eval_ccat/harness/internals/task_index",
-        'for key, value in changes.items() if key != "task"',
-        "for key, value in changes.items() if key not in base",
+        "configs[task] = {**config, **settings}",
+        "configs[task] = {**settings, **config}",
         (
             "tests/harness/test_harness_internals.py::test_a_group_changes_settings_of_a_member_that_stands_elsewhere",
         ),

@@ -248,7 +248,11 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "max(fitting, key=lambda entry: entry.column.drop_order)",
             "min(fitting, key=lambda entry: entry.column.drop_order or 99)",
         ),
-        ("the number of rows left out is wrong", "len(rows) - len(positions)", "len(rows) - first"),
+        (
+            "the number of rows left out is wrong",
+            "len(rows) - len(positions)",
+            "len(rows) - n_first",
+        ),
         (
             "a leaderboard shows no neighbours of the new models",
             "for step in (-1, 0, 1)}",
@@ -365,7 +369,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "a reported metric is not said to be one",
             "note = outcome.scale if outcome.decisive else",
-            "beside = outcome.scale if not outcome.decisive else",
+            "note = outcome.scale if not outcome.decisive else",
         ),
     ),
     "report/chart": (
@@ -753,7 +757,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "probabilities of an earlier observation are lost",
             "probabilities = np.concatenate([of_earlier[stays], of_later])",
-            "probabilities = np.concatenate([np.full(older.sum(), np.nan), of_later])",
+            "probabilities = np.concatenate([np.full(stays.sum(), np.nan), of_later])",
         ),
         (
             "a mixture of drawn and chosen answers is drawn",
@@ -838,7 +842,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "a form's error is of the models that it was made from",
             "covariance = _Covariance(scores[~left_out], share)",
-            "part = _Covariance(scores, share)",
+            "covariance = _Covariance(scores, share)",
         ),
         (
             "the items of a form need not tell models apart",
@@ -886,12 +890,12 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "a misleading donor lends",
             "if agreement(name, own_scores) < max(chance",
-            "if agreement(name, target) > max(chance",
+            "if agreement(name, own_scores) > max(chance",
         ),
         (
             "a donor's error is of its own profile too",
             "profile for donor, profile in profile_of.items() if donor != name]",
-            "profile for donor, profile in profiles.items()]",
+            "profile for donor, profile in profile_of.items()]",
         ),
         (
             "two donors are enough",
@@ -983,7 +987,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "a model that was set aside for good is set aside once more",
             "and (away or model not in self.away):",
-            "and back:",
+            "and away:",
         ),
         (
             "a run that is over ends again",
@@ -2147,7 +2151,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "two suites that differ are the same",
             'return 0 if difference["same"] else WRONG',
-            'return 0 if several or difference["same"] else WRONG',
+            'return 0 if "tasks" in difference or difference["same"] else WRONG',
         ),
     ),
     "cli/compare": (
