@@ -293,6 +293,7 @@ def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _builtin() -> dict[str, str]:
+    """Return where the package's own methods stand, by name."""
     folders = sorted(file.parent.name for file in Path(__file__).parent.glob("*/method.py"))
     return {name: f"{__package__}.{name}.method:METHOD" for name in folders}
 

@@ -263,6 +263,7 @@ class Moments(ModelValues):
         return _usual_variance(alone) < _usual_variance(combined)
 
     def _beliefs(self, departures: Departures, n_items: float) -> tuple[Belief, Belief]:
+        """Return the two beliefs of `result`."""
         return self._combined(departures, n_items), self._of_draws(n_items)
 
     def _of_draws(self, n_items: float) -> Belief:
@@ -319,7 +320,10 @@ class Moments(ModelValues):
         return variance
 
     def _belief(self, estimate: Floats, variance: Floats, df: Floats, n_items: float) -> Belief:
-        # Models without an item left have no error. `variance` is overwritten.
+        """Return a belief of these moments; pairs without an item left have no error.
+
+        `variance` is overwritten.
+        """
         in_full = self.n_left[:, None] + self.n_left == 0.0
         variance[in_full] = 0.0
         n = n_items - self.n_left
@@ -763,6 +767,7 @@ class Field:
         total = max(float(weights.sum()), _LEAST_WEIGHT)
 
         def left_open(prior: Floats, draws: float) -> float:
+            """Return the variance that so many draws leave of departures with this prior."""
             covariance = (
                 prior
                 - prior.dot(solved(prior + per_draw / max(draws, 1e-9), prior))

@@ -327,6 +327,7 @@ class FractionalItems:
 
     @cached_property
     def _beyond(self) -> tuple[Beyond, Beyond]:
+        """The curves below the weakest and above the best calibration model."""
         c, basis, (low, high) = self.coefficients, self.basis, self.edges
         return Beyond(c, basis, low, -1.0), Beyond(c, basis, high, 1.0)
 

@@ -101,6 +101,7 @@ class DefaultPolicy(Policy):
 
     @property
     def _members(self) -> list[Member]:
+        """All models, in their order."""
         return [member for field in self.fields for member in field.members]
 
     # -- what happened ------------------------------------------------------------------------
@@ -314,7 +315,7 @@ def _apart(beliefs: list[Belief]) -> Belief:
         np.concatenate([matrix.diagonal() for matrix in part])
         for part in zip(*((b.variance, b.df, b.n) for b in beliefs))
     )
-    # Welch and Satterthwaite, as for the sums of tasks.
+    # Of a difference, degrees of freedom by Welch and Satterthwaite, as for the sums of tasks.
     variance, share = alone[:, None] + alone, alone**2 / df
     shares, welch = share[:, None] + share, np.full(variance.shape, np.inf)
     np.divide(variance**2, shares, out=welch, where=shares > 0.0)

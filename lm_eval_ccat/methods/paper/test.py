@@ -120,6 +120,7 @@ class _Stretch(NamedTuple):
 
     @classmethod
     def of(cls, table: ScoreTable) -> _Stretch:
+        """Return the stretch of all scores of a table, of configs too, before any mean."""
         raw = [np.fmin.reduce(table.raw, axis=None), np.fmax.reduce(table.raw, axis=None)]
         ends = table.scale.normalise(raw)
         floor = float(ends.min())

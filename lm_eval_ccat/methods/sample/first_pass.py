@@ -71,6 +71,7 @@ class FirstPassPolicy(Policy):
         policy.asked(model, item, probability)
 
     def released(self, model: int, item: int) -> None:
+        # A repeat keeps its place in the passes.
         if item < self._n_items:
             self.first_pass.released(model, item)
 
@@ -89,6 +90,7 @@ class FirstPassPolicy(Policy):
     def belief(self, question: str = BENCHMARK) -> Belief:
         first = self.first_pass.belief(question)
         past_first_pass = self.passes.pairs.progress >= self._n_kept
+        # Repeats do not count before all first answers are in.
         if not past_first_pass.any():
             return first
         by_answers = self.passes.belief(question)
@@ -122,6 +124,7 @@ class FirstPassPolicy(Policy):
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1
     ) -> list[Choice]:
         available_once = available[: self._n_items]
+        # The model has begun all items: what is left are repeats.
         if not available_once.any():
             return self.passes.next(model, available, pending, price, k)
         in_flight = [item for item in pending if item < self._n_items]

@@ -297,24 +297,27 @@ class Pairs:
 
     def _advance(self, model: int) -> None:
         """Take in the items of the sequence that `model` is done with by now."""
-        order, done, n_models = self.sequence.order, self.done[model], len(self.scores)
+        order, done = self.sequence.order, self.done[model]
         position = int(self.progress[model])
         while position < len(order) and done[item := int(order[position])]:
             self.progress[model] = position + 1
-            score, own_series = self.scores[model, item], np.array([model])
-            if np.isnan(self.first_score[model]):
-                self.first_score[model] = score
-            self.single.learn(own_series, np.array([score - self.first_score[model]]))
-            # The item counts for the pairs with all models that are past it.
-            rivals = np.flatnonzero(self.progress > position)
-            rivals = rivals[rivals != model]
-            if len(rivals):
-                series = np.concatenate([model * n_models + rivals, rivals * n_models + model])
-                differences = score - self.scores[rivals, item]
-                self.sums.learn(series, np.concatenate([differences, -differences]))
-            if self.bets is not None:
-                self.bets.learn(model, score, rivals, self.scores[rivals, item])
+            # The item counts for the pairs of all models that are past it.
+            self._learn(model, item, np.flatnonzero(self.progress > position))
             position += 1
+
+    def _learn(self, model: int, item: int, past_item: Indices) -> None:
+        """Take in an item of `model` and its pairs with models `past_item`, itself among these."""
+        score, n_models = self.scores[model, item], len(self.scores)
+        if np.isnan(self.first_score[model]):
+            self.first_score[model] = score
+        self.single.learn(np.array([model]), np.array([score - self.first_score[model]]))
+        rivals = past_item[past_item != model]
+        if len(rivals):
+            series = np.concatenate([model * n_models + rivals, rivals * n_models + model])
+            differences = score - self.scores[rivals, item]
+            self.sums.learn(series, np.concatenate([differences, -differences]))
+        if self.bets is not None:
+            self.bets.learn(model, score, rivals, self.scores[rivals, item])
 
     # -- errors that are stated ---------------------------------------------------------------
 

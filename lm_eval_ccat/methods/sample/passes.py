@@ -109,27 +109,17 @@ class RepeatedPairs(Pairs):
         """Return all models' scores on a slot's item in earlier passes; (n_models, n_earlier)."""
         return np.asarray(self.scores[:, slot % self._n_items : slot : self._n_items])
 
-    def _advance(self, model: int) -> None:
-        """Take in the slots of the passes that `model` is done with by now."""
-        order, done = self.sequence.order, self.done[model]
-        position = int(self.progress[model])
-        while position < len(order) and done[slot := int(order[position])]:
-            self.progress[model] = position + 1
-            # A slot on which the model failed counts for none of its pairs.
-            if np.isfinite(self.scores[model, slot]):
-                past_slot = self.progress > position  # with the model itself
-                has_score = np.isfinite(self.scores[:, slot])
-                self._learn(model, slot, np.flatnonzero(past_slot & has_score))
-            position += 1
-
-    def _learn(self, model: int, slot: int, beside: Indices) -> None:
-        """Take in a model's answer with those of the models `beside` it, itself among these.
+    def _learn(self, model: int, slot: int, past_slot: Indices) -> None:
+        """Take in a slot of `model` and its pairs with models `past_slot`, itself among these.
 
         A pair of models is two series, one in each direction. The model by itself is one, beside a
         rival that always scores 0.
         """
         n_models, answers = len(self.scores), self.scores[:, slot]
-        earlier = self.earlier_answers(slot)
+        # A slot on which the model failed counts for none of its pairs.
+        if np.isnan(answers[model]):
+            return
+        beside, earlier = past_slot[np.isfinite(answers[past_slot])], self.earlier_answers(slot)
         # Of the item's earlier answers only those count that both models have. Arrays are by model
         # in `beside`.
         common = np.isfinite(earlier[beside]) & np.isfinite(earlier[model])
@@ -153,6 +143,8 @@ class RepeatedPairs(Pairs):
 class SequencePolicy(Policy):
     """Models that get the items of one random sequence, in its order.
 
+    An item that was given back keeps its place, and is the model's next one.
+
     Attributes
     ----------
     sequence : SharedSequence
@@ -172,10 +164,12 @@ class SequencePolicy(Policy):
         self.pairs.add_model()
 
     def asked(self, model: int, item: int, probability: float | None = None) -> None:
+        # A draw, now or recorded in a journal, holds its place from now on.
         if probability is not None:
             self.sequence.fix(item, int(self.pairs.progress.max()))
 
     def failed(self, model: int, item: int) -> None:
+        # The score of an earlier answer stays.
         if not self.pairs.done[model, item]:
             self._record(model, item, math.nan)
 
