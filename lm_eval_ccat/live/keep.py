@@ -301,8 +301,10 @@ class ModelRuns:
         self.plan, self.book = plan, book
         self.ranking = book.ranker.result()
         self._rankings = {task: self._rankings_by_outcome(task) for task in plan.outcomes_by_task}
-        # Other scores of all models, by task, once `further` has ranked them together.
+        # Other scores of all models, by task, once `further` has ranked them together; and what it
+        # ranked, until `of` has returned it.
         self._further_of_all: dict[str, Further] = {}
+        self._ranked_runs: dict[str, dict[str, DrawnRun]] = {}
 
     def _rankings_by_outcome(self, task: str) -> dict[str, Ranking]:
         """Return the ranking by each outcome of a task, on the outcome's own scale."""
@@ -317,7 +319,8 @@ class ModelRuns:
     def of(self, model: HarnessModel) -> dict[str, TaskRun]:
         """Return one model's documents and estimates by task; score answers again if necessary."""
         runs = {}
-        for task, drawn_run in self._drawn_runs(model).items():
+        drawn_runs = self._ranked_runs.pop(model.name, None) or self._drawn_runs(model)
+        for task, drawn_run in drawn_runs.items():
             run = drawn_run.run
             # If every document was run, the harness has every score.
             further: Further = {}
@@ -336,10 +339,15 @@ class ModelRuns:
 
         A key is "acc,strict", of several tasks "task acc,strict". `of` uses these rankings, too.
         """
-        runs = [self._drawn_runs(model) for model in models if self.book.answers.of(model.name)]
+        self._ranked_runs = {
+            model.name: self._drawn_runs(model)
+            for model in models
+            if self.book.answers.of(model.name)
+        }
         blocks = {}
         for task in self.plan.outcomes_by_task:
-            self._further_of_all[task] = _further([by_task[task] for by_task in runs])
+            runs = [runs_by_task[task] for runs_by_task in self._ranked_runs.values()]
+            self._further_of_all[task] = _further(runs)
             for key, (outcome, ranking) in self._further_of_all[task].items():
                 name = key if len(self.plan.outcomes_by_task) == 1 else f"{task} {key}"
                 blocks[name] = outcome_block(ranking.to_dict(), facts_of_outcome(outcome))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..content import RESULT, RankingContent, document_of
 from ..errors import CcatError
@@ -16,7 +15,7 @@ from ..files import safe_name
 from ..records import Answered, Record, Unrated
 from ..runs.directory import read_object
 from ..scores.readers.lm_eval import table_of
-from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs, results_files
+from ..scores.readers.logged_runs import LoggedRun, find_runs, results_files
 from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged, OwnScale, Query
 from .stored import StoredRanking, rankings_in
@@ -82,7 +81,7 @@ class JournalAnswers:
         texts: list[str] = []
         for model, scores in self._scores.items():
             logs = folder / safe_name(model)
-            if logs.is_dir() and can_read(logs):
+            if logs.is_dir():
                 runs_by_task: dict[str | None, list[LoggedRun]] = {}
                 for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
                     # The logs may lack a task.
@@ -124,7 +123,8 @@ def _other_scores(
     outcome = ranking.outcome
     try:
         scale = OwnScale("the run", ranking.scale)
-        table = table_of(logs, runs, outcome.query(Query(partial=True, beside=scale)))
+        query = outcome.query(Query(partial=True, beside=scale))
+        table = table_of(logs, runs, query, scores_alone=True)
     # The logs may lack a metric that only the run computes.
     except CcatError:
         return
@@ -137,13 +137,14 @@ def _other_scores(
         if doc_id not in journal_scores:
             yield f"{prefix} have document {doc_id!r}, which the journal has not"
             return
-        scores = np.asarray(ranking.scale.normalise(journal_scores[doc_id]))
         # A log has the mean of those answers that had come when it was written, so each mean of the
         # first answers is right.
-        means = np.cumsum(scores) / np.arange(1, scores.size + 1)
-        if scores.size and not np.isclose(means, score, rtol=tolerance, atol=tolerance).any():
+        sums = accumulate(map(ranking.scale.normalise_number, journal_scores[doc_id]))
+        means = [total / n for n, total in enumerate(sums, start=1)]
+        close = (math.isclose(mean, score, rel_tol=tolerance, abs_tol=tolerance) for mean in means)
+        if means and not any(close):
             raw = float(ranking.scale.restore(score))
-            yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {scores.mean():.6g}"
+            yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {means[-1]:.6g}"
             return
     block = ranking.content["models"].get(model)
     items = map(document_of, block["items"] if block and block.get("items") else ())

@@ -136,6 +136,8 @@ class Accounts:
         Price of one unit, from `price`.
     stated_budget, lost : float
         Budget as set, and the cost of attempts without an answer, which lowers it.
+    n_in_flight : int
+        Items in flight, of all models together.
     changes : int
         Number of changes so far to anything that turns depend on.
     """
@@ -155,7 +157,7 @@ class Accounts:
         self.number_of: dict[str, int] = {}
         self._count_units()
         self._committed: float | None = None
-        self.changes = 0
+        self.n_in_flight = self.changes = 0
         self.n_of_task, self.remaining, self.asked = np.zeros(
             (3, 0, len(contents.tasks)), dtype=int
         )
@@ -365,11 +367,13 @@ class Accounts:
         """Record that an item was asked."""
         self.asked[account.number, self.contents.task_at(item)] += 1
         account.ask(item, float(self.units[item]), probability)
+        self.n_in_flight += 1
         self._move(account, item, 1, available=False)
 
     def release(self, account: Account, item: int) -> None:
         """Record that an item was given back."""
         account.release(item)
+        self.n_in_flight -= 1
         self._move(account, item, -1, available=True)
 
     def end(
@@ -387,6 +391,7 @@ class Accounts:
         if cost is not None:
             AT_LEAST_0.check(cost, f"cost of {account.name}")
         units, asked = float(self.units[item]), account.pending.pop(item, None) is not None
+        self.n_in_flight -= asked
         if cost is None:
             cost = self.price(account) * units if failure is None else 0.0
         elif cost and failure is None:

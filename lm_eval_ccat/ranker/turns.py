@@ -13,7 +13,7 @@ from ..methods.policy import Choice, Mask, rounded
 from ..metrics.scale import Floats
 from .accounts import Account
 from .standing import Standing
-from .stopping import StoppingRule
+from .stopping import StoppingRule, has_goal
 from .verdicts import Verdicts
 
 #: How much more an item of another model must be worth before a model that asks for itself gives up
@@ -122,6 +122,9 @@ class Turns:
         standing, few = self.standing, len(self.accounts) <= FEW
         self._answers += 1
         on_current_belief = few or self._policy.looks_after_every_answer
+        # Once every model has its last item, limits alone leave no turn that a look could decide.
+        if not has_goal(self.rule):
+            on_current_belief |= not (self.accounts.n < self.cap).any()
         # With a single look turns are decided on the current belief, unless there are too many
         # models to form it after each answer.
         if (standing.looks.single_look and on_current_belief) or self.warming().any():
@@ -150,9 +153,7 @@ class Turns:
     @property
     def done(self) -> bool:
         """Whether nothing is in flight and nothing more would be asked."""
-        return not self.candidates().models and not any(
-            account.pending for account in self.accounts
-        )
+        return not self.accounts.n_in_flight and not self.candidates().models
 
     # -- who is next --------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ _PRIOR_SLOPE, _PRIOR_VARIANCE = 0.5, 0.25
 _FEWEST_ITEMS = 3
 #: Models from which on answers to an item show how easy it is.
 _FEWEST_MODELS = 2
+#: Models whose pairs are computed together.
+_MODELS_AT_ONCE = 64
 #: The ease from elsewhere is ignored once the scores are this many times likelier with slope 0 than
 #: with slope 1, and the slope is less than two standard errors from 0.
 _ODDS = 10.0
@@ -282,12 +284,15 @@ class SamplePolicy(SequencePolicy):
     def _figures_of_pairs(self, finite: bool) -> PairFigures:
         """Return the figures of all pairs, brought up to the last answer."""
         pairs, figures, n_models = self.pairs, self._pair_figures[finite], len(self.effects.counts)
-        for model in self._stale_models[finite]:
-            series = model * n_models + np.arange(n_models)
-            of_model = PairFigures(pairs.mean_variances(series, finite), pairs.sums.items(series))
-            for matrix, row in zip(figures, of_model):
-                matrix[model] = matrix[:, model] = row
-                matrix[model, model] = 0.0
+        stale_models = np.array([*self._stale_models[finite]], dtype=np.intp)
+        # Not all at once: with thousands of models each array on the way would take gigabytes.
+        for start in range(0, len(stale_models), _MODELS_AT_ONCE):
+            models = stale_models[start : start + _MODELS_AT_ONCE]
+            series = np.add.outer(models * n_models, np.arange(n_models))
+            of_models = PairFigures(pairs.mean_variances(series, finite), pairs.sums.items(series))
+            for matrix, rows in zip(figures, of_models):
+                matrix[models], matrix[:, models] = rows, rows.T
+                matrix[models, models] = 0.0
         self._stale_models[finite].clear()
         return figures
 

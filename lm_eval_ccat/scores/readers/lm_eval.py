@@ -98,8 +98,13 @@ def table_of(
     query: Query,
     warnings: Sequence[str] = (),
     on_progress: Progress = None,
+    *,
+    scores_alone: bool = False,
 ) -> ScoreTable:
-    """Read runs of one task that `find_runs` found, and warned of; see `read`."""
+    """Read runs of one task that `find_runs` found, and warned of; see `read`.
+
+    With `scores_alone` nothing is said of the tokens and the writing system of their items.
+    """
     runs, left_out = full_runs(runs, query.partial, query.selected)
     runs, differing = comparable_runs(runs)
     task = runs[0].task
@@ -123,7 +128,7 @@ def table_of(
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
     latest_run, _ = labelled_runs[-1]
-    notes += _doubts_of_script(latest_run, name)
+    notes += [] if scores_alone else _doubts_of_script(latest_run, name)
     higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
@@ -139,7 +144,7 @@ def table_of(
         settings=shared_settings(runs),
         configurations=configurations_of(runs, contents.sent),
         sources=tuple(str(_source(run.samples)) for run in runs),
-        tokens=_mean_tokens(runs),
+        tokens=None if scores_alone else _mean_tokens(runs),
     )
     return _with_adaptive_rows_marked(
         scores, {label for run, label in zip(runs, labels) if run.adaptive}
