@@ -12,12 +12,13 @@ from typing import Any
 from ..content import RESULT, RankingContent, document_of
 from ..errors import CcatError
 from ..files import safe_name
+from ..grouping import grouped
 from ..records import Answered, Record, Unrated
 from ..runs.directory import read_object
-from ..scores.readers.lm_eval import table_of
-from ..scores.readers.logged_runs import LoggedRun, find_runs, results_files
+from ..scores.readers.lm_eval import latest_scores
+from ..scores.readers.logged_runs import LoggedRun, every_run, results_files
 from ..scores.readers.samples import sound_rows
-from ..scores.reading import Logged, OwnScale, Query
+from ..scores.reading import Logged, Query
 from .stored import StoredRanking, rankings_in
 
 #: Name of the outcome of an answer that is scored by one metric alone.
@@ -82,11 +83,7 @@ class JournalAnswers:
         for model, scores in self._scores.items():
             logs = folder / safe_name(model)
             if logs.is_dir():
-                runs_by_task: dict[str | None, list[LoggedRun]] = {}
-                for task in dict.fromkeys(ranking.outcome.task for ranking in rankings):
-                    # The logs may lack a task.
-                    with suppress(CcatError):
-                        runs_by_task[task] = find_runs(logs, task)[0]
+                runs_by_task = grouped((run.task, run) for run in every_run(logs))
                 for ranking in rankings:
                     if runs := runs_by_task.get(ranking.outcome.task):
                         texts += _other_scores(logs, model, ranking, runs, scores, tolerance)
@@ -120,35 +117,33 @@ def _other_scores(
     tolerance : float
         Largest difference of scores on [0, 1] that counts as none.
     """
-    outcome = ranking.outcome
+    outcome, scale = ranking.outcome, ranking.scale
     try:
-        scale = OwnScale("the run", ranking.scale)
-        query = outcome.query(Query(partial=True, beside=scale))
-        table = table_of(logs, runs, query, scores_alone=True)
+        raw_scores = latest_scores(logs, runs, outcome.query(Query()))
+        logged = {doc_id: scale.normalise_number(raw) for doc_id, raw in raw_scores.items()}
     # The logs may lack a metric that only the run computes.
     except CcatError:
         return
     journal_scores = _scores_by_document(answers, outcome)
     if not journal_scores:
         return
-    logged = table.model_scores()[0]
     prefix = f"{logs.name}: the samples of {outcome.name}"
-    for doc_id, score in zip(table.doc_ids, logged.tolist()):
+    for doc_id, score in logged.items():
         if doc_id not in journal_scores:
             yield f"{prefix} have document {doc_id!r}, which the journal has not"
             return
         # A log has the mean of those answers that had come when it was written, so each mean of the
         # first answers is right.
-        sums = accumulate(map(ranking.scale.normalise_number, journal_scores[doc_id]))
+        sums = accumulate(map(scale.normalise_number, journal_scores[doc_id]))
         means = [total / n for n, total in enumerate(sums, start=1)]
         close = (math.isclose(mean, score, rel_tol=tolerance, abs_tol=tolerance) for mean in means)
         if means and not any(close):
-            raw = float(ranking.scale.restore(score))
+            raw = raw_scores[doc_id]
             yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {means[-1]:.6g}"
             return
     block = ranking.content["models"].get(model)
     items = map(document_of, block["items"] if block and block.get("items") else ())
-    lacking = journal_scores.keys() - {*table.doc_ids}
+    lacking = journal_scores.keys() - logged.keys()
     if missing := [doc_id for doc_id in items if doc_id in lacking]:
         yield f"{prefix} lack document {missing[0]!r}, which the result counts"
 

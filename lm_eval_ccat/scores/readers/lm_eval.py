@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +30,15 @@ from ..reading import Logged, Progress, Query, one_of
 from ..table import REPEAT_CONFIG, Reader, ScoreTable
 from .comparable_runs import comparable_runs, full_runs, labels_of, oldest_first, shared_settings
 from .logged_runs import LoggedRun, can_read, configurations_of, every_run, find_runs, groups_of
-from .samples import FileScores, RunSamples, SampleQuery, read_files, sound_rows, tokens_of_row
+from .samples import (
+    FileScores,
+    RunSamples,
+    SampleQuery,
+    read_file,
+    read_files,
+    sound_rows,
+    tokens_of_row,
+)
 
 #: Stands for a scale that is not known.
 _ANY_NUMBER = Scale(-1e300, 1e300)
@@ -89,22 +97,6 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         The metric's scale is not known, or a score lies outside it.
     """
     runs, warnings = find_runs(path, query.task)
-    return table_of(path, runs, query, warnings, on_progress)
-
-
-def table_of(
-    path: Path,
-    runs: Sequence[LoggedRun],
-    query: Query,
-    warnings: Sequence[str] = (),
-    on_progress: Progress = None,
-    *,
-    scores_alone: bool = False,
-) -> ScoreTable:
-    """Read runs of one task that `find_runs` found, and warned of; see `read`.
-
-    With `scores_alone` nothing is said of the tokens and the writing system of their items.
-    """
     runs, left_out = full_runs(runs, query.partial, query.selected)
     runs, differing = comparable_runs(runs)
     task = runs[0].task
@@ -128,7 +120,7 @@ def table_of(
     if contents.filters:
         filter = one_of(path, "filter", None, contents.filters)
     latest_run, _ = labelled_runs[-1]
-    notes += [] if scores_alone else _doubts_of_script(latest_run, name)
+    notes += _doubts_of_script(latest_run, name)
     higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
@@ -144,11 +136,22 @@ def table_of(
         settings=shared_settings(runs),
         configurations=configurations_of(runs, contents.sent),
         sources=tuple(str(_source(run.samples)) for run in runs),
-        tokens=None if scores_alone else _mean_tokens(runs),
+        tokens=_mean_tokens(runs),
     )
     return _with_adaptive_rows_marked(
         scores, {label for run, label in zip(runs, labels) if run.adaptive}
     )
+
+
+def latest_scores(path: Path, runs: Iterable[LoggedRun], query: Query) -> dict[Any, float]:
+    """Return the latest raw score of each document in one model's runs of a task; see `read`."""
+    runs = sorted(runs, key=lambda run: run.date)
+    name, filter = _choose_metric(path, runs, query.metric, query.filter)
+    sample_query = SampleQuery(
+        _metric_as_asked(_metric_as_stated(runs, name), query), query.task, filter
+    )
+    files = (read_file(_samples_of(run, sample_query), sample_query) for run in runs)
+    return {doc_id: score for file in files for doc_id, score in zip(file.doc_ids, file.scores)}
 
 
 def _doubt_of_direction(name: str, metric: Metric) -> Iterator[str]:
@@ -249,14 +252,11 @@ def _read_into(
     UnknownMetricError
         No run has a number of the metric for any document.
     """
-    metric, filter, unusable = query.metric, query.filter, ""
+    metric, unusable = query.metric, ""
     filters: dict[str, None] = {}
     sent: dict[Path, Mapping[str, object]] = {}
     warnings: list[str] = []
-    files = [
-        RunSamples(run.samples, run.filters_of(metric.source) or [filter or "none"], run.template)
-        for run, _ in labelled_runs
-    ]
+    files = [_samples_of(run, query) for run, _ in labelled_runs]
     # Only a configuration that was run again can contradict itself.
     counts = Counter(label for _, label in labelled_runs)
     earlier: dict[tuple[str, str], dict[Any, float]] = {}
@@ -276,6 +276,12 @@ def _read_into(
             unusable + _metrics_of_one_number([run for run, _ in labelled_runs])
         )
     return _Contents(filters, sent, warnings)
+
+
+def _samples_of(run: LoggedRun, query: SampleQuery) -> RunSamples:
+    """Return the sample file of a run."""
+    filters = run.filters_of(query.metric.source) or [query.filter or "none"]
+    return RunSamples(run.samples, filters, run.template)
 
 
 def _metrics_of_one_number(runs: Sequence[LoggedRun]) -> str:
