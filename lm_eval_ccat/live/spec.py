@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -537,11 +538,15 @@ class Spec:
         UsageError
             No entry has this name.
         """
-        for entry in self.models:
-            if entry.name == name:
-                return entry
-        known = ", ".join(model.name for model in self.models)
-        raise UsageError(f"no model named {name!r} in this ranking; it has: {known}")
+        if (entry := self._entry_of.get(name)) is None:
+            raise UsageError(
+                f"no model named {name!r} in this ranking; it has: {', '.join(self._entry_of)}"
+            )
+        return entry
+
+    @cached_property
+    def _entry_of(self) -> dict[str, ModelSpec]:
+        return {entry.name: entry for entry in self.models}
 
 
 #: Forms in which a caller may give the options of a run.

@@ -890,7 +890,10 @@ def _with_items(pair: Gaps, n: Floats, n_items: float, fall: float = 0.0) -> Gap
         "column_zero_count": pair.column_zero_count * growth,
         "rare_loss": pair.rare_loss * loss_ratio,
     }  # fmt: skip
-    return Gaps._make(np.broadcast_to(grown[name], n.shape) for name in Gaps._fields)
+    return Gaps._make(
+        figure if np.shape(figure) == n.shape else np.full(n.shape, figure)
+        for figure in grown.values()
+    )
 
 
 def _ranks(scores: Floats, rng: np.random.Generator) -> Ints:
