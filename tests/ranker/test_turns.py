@@ -319,3 +319,18 @@ def test_the_pairs_that_a_rule_waits_for_are_those_of_the_models_that_it_wants(r
             assert second == first + 1 if rule == AllDecided() else first < rule.k <= second
             open_pairs += 1
     assert open_pairs > 20
+
+
+def test_limits_compare_no_models_once_each_has_its_last_item_until_a_result_is_read(monkeypatch):
+    models = [f"m{number}" for number in range(60)]
+    ranker = Ranker(ItemBank.blank(range(9)), models, max_items=3, stop="limits")
+    asked, beliefs = ranker.ask(180), []
+    belief = Standing.belief
+    monkeypatch.setattr(Standing, "belief", lambda *args: beliefs.append(1) or belief(*args))
+    for number, (model, item) in enumerate(asked):
+        ranker.tell(model, item, float(number % 7 < 3))
+    assert ranker.done and len(asked) == 180 and not beliefs
+    assert ranker.result().order and beliefs
+    # A raised limit compares them again, on what is known by then.
+    ranker.change(max_items=4)
+    assert len(ranker.ask(180)) == 60

@@ -451,3 +451,19 @@ def test_few_degrees_of_freedom_stay_in_doubt_at_any_number_of_errors():
     sizes = np.array([1.0, 39.0, 41.0, 1e4])
     chance = tail(sizes, np.ones(4), np.ones(4))
     assert chance == pytest.approx(0.5 - np.arctan(sizes) / np.pi, rel=1e-6)
+
+
+@pytest.mark.long
+def test_figures_of_pairs_are_the_same_whether_models_change_together_or_one_after_another():
+    # More models than are computed together.
+    scores = np.random.default_rng(3).random((70, 4))
+    often, at_once = (SamplePolicy(ItemBank.blank(range(9)), 70) for _ in range(2))
+    for model, item in np.ndindex(scores.shape):
+        for policy in (often, at_once):
+            policy.told(model, int(policy.sequence.order[item]), scores[model, item])
+        often.belief()
+    for question in ("benchmark", "population"):
+        beliefs = often.belief(question), at_once.belief(question)
+        for name in ("location", "variance", "n", "rare_loss"):
+            figures, figures_at_once = (getattr(belief, name) for belief in beliefs)
+            assert np.array_equal(figures, figures_at_once)
