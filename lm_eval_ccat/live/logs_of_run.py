@@ -85,7 +85,7 @@ class JournalAnswers:
             if logs.is_dir():
                 runs_by_task = grouped((run.task, run) for run in every_run(logs))
                 for ranking in rankings:
-                    if runs := runs_by_task.get(ranking.outcome.task):
+                    if runs := runs_by_task.get(ranking.outcome.task or ""):
                         texts += _other_scores(logs, model, ranking, runs, scores, tolerance)
                 for runs in runs_by_task.values():
                     texts += _other_texts(logs, model, runs, self._texts)

@@ -147,9 +147,8 @@ def latest_scores(path: Path, runs: Iterable[LoggedRun], query: Query) -> dict[A
     """Return the latest raw score of each document in one model's runs of a task; see `read`."""
     runs = sorted(runs, key=lambda run: run.date)
     name, filter = _choose_metric(path, runs, query.metric, query.filter)
-    sample_query = SampleQuery(
-        _metric_as_asked(_metric_as_stated(runs, name), query), query.task, filter
-    )
+    metric = _metric_as_asked(_metric_as_stated(runs, name), query)
+    sample_query = SampleQuery(metric, runs[0].task, filter)
     files = (read_file(_samples_of(run, sample_query), sample_query) for run in runs)
     return {doc_id: score for file in files for doc_id, score in zip(file.doc_ids, file.scores)}
 
