@@ -507,10 +507,10 @@ class ReportedPolicy(Policy):
         drawn = Drawn.of(means)
         if drawn is None or drawn.n < 2:  # which has no error
             return Description(0.0, math.inf)
-        mean = float(np.clip(drawn.estimate, 1e-6, 1.0 - 1e-6))
+        mean = float(np.clip(drawn.estimate, 0.0, 1.0))
         error = math.sqrt(_variance_of_mean(means[np.isfinite(means)]))
         drawn = replace(drawn, estimate=mean, standard_error=error)
-        return Description.of_mean(mean, error, edge=0.0, drawn=drawn)
+        return Description.of_mean(mean, error, edge=1e-6, drawn=drawn)
 
     def next(
         self, model: int, available: Mask, pending: Items, price: Floats, k: int = 1

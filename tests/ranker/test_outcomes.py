@@ -177,6 +177,17 @@ def test_the_mean_over_all_draws_is_the_benchmarks_whatever_was_chosen_before():
     assert np.mean(values) == pytest.approx(y.mean())
 
 
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_a_reported_model_that_scores_alike_everywhere_has_that_mean(score):
+    policy = ReportedPolicy(ItemBank.blank(range(9)), 1)
+    for n in range(4):
+        policy.asked(0, n, 1 / (9 - n))
+        policy.told(0, n, score)
+    described = policy.describe(0)
+    assert described.drawn.estimate == policy.belief().location[0] == score
+    assert np.isfinite([described.ability, described.ability_error]).all()
+
+
 def test_a_pair_of_a_reported_outcome_errs_by_what_its_models_do_not_share():
     """Draws of equal chance: the variance of the mean difference of two models that are alike."""
     rng, policy = np.random.default_rng(3), ReportedPolicy(ItemBank.blank(range(400)), 2)
