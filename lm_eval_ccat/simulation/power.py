@@ -309,8 +309,8 @@ class Power:
             # The boundary takes long to compute and changes slowly with the number of items. So try
             # next the number at which the smallest difference would be the gap if only the variance
             # changed.
-            share = (1.0 / middle - 1.0 / self._exact_at) * (gap / smallest) ** 2
-            middle = min(max(math.ceil(1.0 / (share + 1.0 / self._exact_at)), low), high - 1)
+            variance = (1.0 / middle - 1.0 / self._exact_at) * (gap / smallest) ** 2
+            middle = min(max(math.ceil(1.0 / (variance + 1.0 / self._exact_at)), low), high - 1)
         return low
 
     def items_for_error(self, error: float) -> int | None:
