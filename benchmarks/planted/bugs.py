@@ -4595,7 +4595,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "judge: a question that it alone fails on counts as an outage",
         "lm_eval_ccat/harness/judge/rater",
-        "others_answered = failed_at < self._answered_sent_at and self._answered_at <= sent_at",
+        "others_answered = failed_at < self._answered_sent_at",
         "others_answered = failed_at < self._answered_sent_at < failed_at",
         (
             "tests/live/test_judge_away.py::test_a_question_that_the_judge_alone_fails_on_ends_no_run",

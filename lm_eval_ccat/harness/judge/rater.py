@@ -183,8 +183,8 @@ class Rater:
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
         self._untaken: set[str] = set()  # settings that the server does not take
-        #: The last question that the server answered, which tells later whether it is there; and
-        #: when it was sent and answered.
+        #: The last question that the server answered, which tells later whether it is there;
+        #: when the youngest one was sent that it answered, and when it answered last.
         self._answered: Messages | None = None
         self._answered_sent_at = self._answered_at = -math.inf
         self._is_away = False  # as far as the log says
@@ -384,7 +384,8 @@ class Rater:
         where = f"judge {settings.model} at {settings.base_url or settings.lm}"
         began, failed_at = time.monotonic(), math.inf
         while True:
-            sent_at = time.monotonic()
+            # Another question was sent and answered since this one failed.
+            others_answered = failed_at < self._answered_sent_at
             try:
                 return self._reply(messages)
             except ServerError as error:
@@ -398,8 +399,6 @@ class Rater:
             check = f"{where} refused: {words}; check its `model`, `base_url` and key"
             if patience is None and is_lasting:
                 return HarnessError(check)
-            # Another question was sent and answered between the last two tries of this one.
-            others_answered = failed_at < self._answered_sent_at and self._answered_at <= sent_at
             if tries > settings.retries and (patience is None or others_answered):
                 return HarnessError(
                     f"{where} gave no answer in {tries} tries ({words}); see that it runs, or "
@@ -448,8 +447,8 @@ class Rater:
                 if error.status == 400 and self._adapt(error, body):
                     continue
                 raise
-            self._answered, self._answered_sent_at = messages, sent_at
-            self._answered_at = time.monotonic()
+            self._answered, self._answered_at = messages, time.monotonic()
+            self._answered_sent_at = max(self._answered_sent_at, sent_at)
             if self._is_away:
                 self._is_away = False
                 log.warning("judge %s is back", self._settings.model)
