@@ -55,12 +55,14 @@ def judged(bench, tmp_path, monkeypatch):
 
 
 def number_in(messages):
-    return int(re.search(r"number (\d+)", messages[0]["content"])[1])
+    found = re.search(r"number (\d+)", messages[0]["content"])
+    return int(found[1]) if found else 1  # a greeting
 
 
 def rating(messages, n=0):
     """What the judge says where it is well: by the question and the answer alone."""
-    return f"[[{1 + sum(map(ord, messages[0]['content'].splitlines()[1])) % 9}]]"
+    *_, answer, _ = ["", *messages[0]["content"].splitlines(), ""][:4]
+    return f"[[{1 + sum(map(ord, answer)) % 9}]]"
 
 
 def records(bench):

@@ -55,6 +55,8 @@ _REMINDER = (
 )
 _OWN_REMINDER = "Your reply held no grade that could be read. Reply in the form you were asked for."
 Messages = list[dict[str, str]]
+#: Asked of a server that has answered nothing yet, to tell whether it is there.
+_GREETING: Messages = [{"role": "user", "content": "Hello."}]
 
 
 class Reply(NamedTuple):
@@ -463,9 +465,9 @@ class Rater:
             log.warning("%s; it is asked again for up to %g min", what, patience / 60.0)
 
     def _ask_answered_question(self) -> None:
-        """Ask what the judge has answered before: whether it is there, or fails on one question."""
-        question = self._answered
-        if question is not None and self._witnessing.acquire(blocking=False):
+        """Ask what the judge has answered before, to tell whether one question alone fails."""
+        question = _GREETING if self._answered is None else self._answered
+        if self._witnessing.acquire(blocking=False):
             try:
                 self._count(self._reply(question))
             except ServerError:
