@@ -69,7 +69,7 @@ class OwnItems(default.Field):
             member.ask(item, None, 0.0)
             return item
         noise = departures.noise * member.posterior.kappa * member.posterior.w
-        sd = np.sqrt(noise + departures.floor * member.level)
+        sd = np.sqrt(noise + departures.floor * member.inflation)
         places = np.flatnonzero(member.unasked)
         size = ((1.0 - default.EVEN) * sd + default.EVEN * sd.mean())[places]
         # Exponential waiting times forget how long they have waited: each draw is exact.

@@ -60,7 +60,7 @@ def fixed(args: argparse.Namespace) -> Found:
                     kind=kind,
                     folds=args.folds,
                     items_per_model=levels[0],
-                    levels=levels,
+                    lengths=levels,
                     processes=args.processes,
                 )
             except UsageError as error:

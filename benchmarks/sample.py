@@ -42,7 +42,7 @@ from lm_eval_ccat.ranker.looks import ROUNDING, Looks
 from lm_eval_ccat.ranker.rows import Estimate
 from lm_eval_ccat.ranker.verdicts import Verdicts
 from lm_eval_ccat.simulation.fold_replay import Fold, Protocol, SharedByFolds, replay_fold
-from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, spending_levels
+from lm_eval_ccat.simulation.folds import Benchmark, hold_outs, lengths_to_replay
 from lm_eval_ccat.simulation.judging import Figures, summarise
 from lm_eval_ccat.simulation.strategies import Strategy, chosen_methods
 
@@ -107,12 +107,12 @@ def one_ranking(y: np.ndarray, seed: int) -> dict[str, list[float]]:
     mean = np.cumsum(d, axis=1) / n
     v = (np.cumsum(d * d, axis=1) - n * mean**2) / np.maximum(n - 1, 1)
     t = np.abs(mean) / np.sqrt(np.maximum(v, 1e-8) * (1 - n / size) / n)
-    for name, level, at_look in (
+    for name, length, at_look in (
         ("t at every look, per pair", 0.05, None),
         ("t at every look, all pairs", 0.05 / len(i), None),
         ("t at 100 items only, all pairs", 0.05 / len(i), min(100, half)),
     ):
-        over = t > student.ppf(1 - level / 2, np.maximum(n - 1, 1))
+        over = t > student.ppf(1 - length / 2, np.maximum(n - 1, 1))
         over[:, :9] = False
         if at_look is not None:
             over[:, np.arange(half) != at_look - 1] = False
@@ -194,7 +194,7 @@ def first(args: argparse.Namespace) -> None:
                 holdout=holdout,
                 folds=min(args.seeds, 10),
                 spend="fixed",
-                levels=[],
+                lengths=[],
                 items_per_model=min(100, table.n_items // 2),
                 processes=args.processes,
             )
@@ -238,9 +238,9 @@ def calibrated_on(
     """Summaries by method at 20 and at 50 items; `count` drawn models calibrate."""
     whole = Benchmark.of(table)
     means = whole.mean(whole.scores, np.isfinite(whole.scores))
-    levels = spending_levels([20, 50], 20, len(whole.items), "fixed")
+    lengths = lengths_to_replay([20, 50], 20, len(whole.items), "fixed")
     methods = chosen_methods(["sample", "default"])
-    protocol = Protocol(methods, levels, np.ones(len(whole.items)), spend="fixed")
+    protocol = Protocol(methods, lengths, np.ones(len(whole.items)), spend="fixed")
     folds = []
     sets = hold_outs(
         kind, whole.models, means,
@@ -253,8 +253,8 @@ def calibrated_on(
         folds.append(Fold(number, names, calibrate_on, (dict.fromkeys(names, 1.0),)))
     replayed = in_processes(replay_fold, folds, SharedByFolds(protocol, whole), args.processes)
     runs = [run for of_fold, _, _ in replayed for run in of_fold]
-    at_levels = ([r for r in runs if r.items_per_model == level] for level in levels)
-    return [summarise(at, len(whole.items), 0.95) for at in at_levels]
+    of_lengths = ([r for r in runs if r.items_per_model == length] for length in lengths)
+    return [summarise(at, len(whole.items), 0.95) for at in of_lengths]
 
 
 def speed(args: argparse.Namespace) -> None:

@@ -270,8 +270,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "intervals of differences are covered by normal quantiles",
         "lm_eval_ccat/simulation/judging",
-        "np.where(np.isinf(df), ndtri(level), stdtrit(finite, level))",
-        "np.where(finite > 0.0, ndtri(level), stdtrit(finite, level))",
+        "np.where(np.isinf(df), ndtri(probability), stdtrit(finite, probability))",
+        "np.where(finite > 0.0, ndtri(probability), stdtrit(finite, probability))",
         ("tests/simulation/test_pieces.py::test_pairs_are_covered_by_students_quantiles",),
     ),
     Bug(

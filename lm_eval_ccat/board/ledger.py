@@ -97,7 +97,7 @@ class BoardRow:
     made_by : str
         Version of this package that computed the figure.
     confidence : float or None
-        Two-sided confidence level of the interval; None for full results without one.
+        Two-sided confidence of the interval; None for full results without one.
     shares : dict of str to float
         Weight of each task in `score`.
     asked : dict of str to list

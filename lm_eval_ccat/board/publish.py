@@ -242,11 +242,11 @@ class _Site:
                 f"The full results of {plural(sampled, 'model')} are sampled answers: a score is "
                 "that of the draws, and its interval is for the model's expected score."
             )
-        levels = {exact_percent(place.row.confidence) for place in placed if place.row.confidence}
+        percents = {exact_percent(place.row.confidence) for place in placed if place.row.confidence}
         if estimated or sampled:
             notes.append(
-                f"Intervals are at {' or '.join(sorted(levels))}. Where they leave the order open, "
-                "a row shows a range of ranks."
+                f"Intervals are at {' or '.join(sorted(percents))}. Where they leave the order "
+                "open, a row shows a range of ranks."
             )
         if missing := unknown_scoring(board):
             notes.append(f"{missing[0].upper()}{missing[1:]}.")

@@ -126,7 +126,7 @@ def _print_findings(facts: Facts, is_suite: bool, is_compared: bool) -> None:
     print(f"{facts['bank']}: {facts['items']} items, {facts['models']} calibration models")
     for finding in facts["findings"]:
         if not _is_common(finding, is_suite):
-            print(f"  {finding['level']}: {finding['message']}")
+            print(f"  {finding['severity']}: {finding['message']}")
     if facts["ok"]:
         print("  nothing wrong found" if is_compared else "  the file is sound")
 
@@ -138,9 +138,9 @@ def _print_common(facts_of_banks: dict[str, Facts], is_suite: bool) -> None:
         for name, facts in facts_of_banks.items()
     }
     warnings = {name: facts["warnings"] for name, facts in facts_of_banks.items()}
-    for level, texts in (("note", notes), ("warning", warnings)):
+    for severity, texts in (("note", notes), ("warning", warnings)):
         for text in one_line_per_kind(texts):
-            print(f"  {level}: {text}")
+            print(f"  {severity}: {text}")
 
 
 def _emit_facts(args: argparse.Namespace, facts: dict[str, Facts], suite: Facts) -> None:
@@ -178,7 +178,7 @@ def _checked(bank: ItemBank, args: argparse.Namespace, task: str) -> Facts:
         "sha256": bank.sha256,
         "items": bank.n_items,
         "models": len(bank.models),
-        "ok": all(finding.level == "note" for finding in findings),
+        "ok": all(finding.severity == "note" for finding in findings),
         "findings": [asdict(finding) for finding in findings],
         "warnings": warnings,
     }

@@ -80,8 +80,8 @@ def simulate(args: argparse.Namespace) -> int:
     with executing(args.executor):
         scores = _tables(args)
         with progress(f"replaying {args.folds} folds") as show:
-            # `levels=None`: at other numbers of items per model, too, for the advice in the text.
-            replayed = simulate(scores, methods, levels=None, on_progress=show, **options)
+            # `lengths=None`: at other numbers of items per model, too, for the advice in the text.
+            replayed = simulate(scores, methods, lengths=None, on_progress=show, **options)
     file = None if prints_json(args.json) else args.json
     scale = ",".join(f"{end:g}" for end in args.range or ())
     next_step = after_simulation(

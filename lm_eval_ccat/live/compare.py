@@ -371,13 +371,13 @@ def _confidence(sides: Sequence[Side], confidence: float | None) -> float:
         A run states its intervals at another confidence: they cannot be turned into others.
     """
     for ranking in (ranking for side in sides for ranking in side.rankings.values()):
-        level = ranking.content["confidence"]
+        confidence_of_run = ranking.content["confidence"]
         if confidence is None:
-            confidence = level
-        elif not math.isclose(level, confidence):
+            confidence = confidence_of_run
+        elif not math.isclose(confidence_of_run, confidence):
             raise UsageError(
-                f"{ranking.source} states its intervals at a confidence of {level:g}, not "
-                f"{confidence:g}; leave --confidence out, or compare runs of one confidence"
+                f"{ranking.source} states its intervals at a confidence of {confidence_of_run:g}, "
+                f"not {confidence:g}; leave --confidence out, or compare runs of one confidence"
             )
     return Spec().confidence if confidence is None else confidence
 

@@ -270,18 +270,18 @@ class Verdicts:
         confidence : float, optional
             Between 0 and 1; default that of the ranking.
         """
-        level = self.confidence if confidence is None else confidence
-        low, high = self._ends(1.0 - level)
+        confidence = self.confidence if confidence is None else confidence
+        low, high = self._ends(1.0 - confidence)
         decided, equal = self.sign, self.state == EQUIVALENT
         # At less confidence an interval lies within the ranking's, so what that excludes it
         # excludes, too.
-        if level <= self.confidence:
+        if confidence <= self.confidence:
             low = np.where(decided > 0, np.maximum(low, ROUNDING), low)
             high = np.where(decided < 0, np.minimum(high, -ROUNDING), high)
             low = np.where(equal, np.maximum(low, -self.min_difference), low)
             high = np.where(equal, np.minimum(high, self.min_difference), high)
         # At more confidence it lies around the ranking's, so what that holds it holds, too.
-        if level >= self.confidence:
+        if confidence >= self.confidence:
             # That of an open pair may exclude 0: one that is barred, in the warm-up, or was not
             # looked at since its last answer.
             waits = self.state == OPEN

@@ -1,7 +1,7 @@
 """`FoldReplay`: each method in turn asks for the scores of the models that a fold holds out.
 
-A *method* is here a `Strategy`: a ranking method, or a baseline that needs no `Ranker`. A *level*
-is a level of spending, in items per model.
+A *method* is here a `Strategy`: a ranking method, or a baseline that needs no `Ranker`. A *length*
+is a test length: items per model.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Protocol:
     Attributes
     ----------
     methods : tuple of Strategy
-    levels : tuple of float or None
+    lengths : tuple of float or None
         The budget is this times the sum of the held-out models' mean item prices; None for no
         budget.
     units : ndarray of shape (n_items,)
@@ -64,22 +64,22 @@ class Protocol:
     """
 
     methods: tuple[Strategy, ...]
-    levels: tuple[float | None, ...]
+    lengths: tuple[float | None, ...]
     units: Floats
     confidence: float = 0.95
     spend: str = "budget"
 
-    def warmup_per_task(self, level: float | None, n_tasks: int) -> int:
+    def warmup_per_task(self, length: float | None, n_tasks: int) -> int:
         """Return how many items of each task every model gets first.
 
-        Of several tasks the warm-up takes at most a third of the `level`, but never fewer than 2
+        Of several tasks the warm-up takes at most a third of the `length`, but never fewer than 2
         items of each task.
         """
         usual = warmup_per_task(n_tasks)
-        # A single task's warm-up is a live run's at every level, as only its budget cuts it short.
-        if n_tasks == 1 or level is None:
+        # A single task's warm-up is a live run's at every length, as only its budget cuts it short.
+        if n_tasks == 1 or length is None:
             return usual
-        return min(usual, max(2, int(level / n_tasks / 3)))
+        return min(usual, max(2, int(length / n_tasks / 3)))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class SharedByFolds(NamedTuple):
 
 
 def replay_fold(fold: Fold, shared: SharedByFolds) -> FoldResult:
-    """Replay every method on one fold, at every level of spending, with every seed."""
+    """Replay every method on one fold, at every test length, with every seed."""
     fold_replay = FoldReplay(fold, shared.protocol, shared.benchmark)
     return FoldResult(fold_replay.play(), fold_replay.warnings, fold_replay.seconds)
 
@@ -119,7 +119,7 @@ class FoldReplay:
     """Lets methods rank the models that a fold holds out, and judges them by the full scores.
 
     It holds what all runs of the fold share: scores, truth and banks. A run is one method at one
-    level with one seed.
+    length with one seed.
 
     Parameters
     ----------
@@ -174,13 +174,13 @@ class FoldReplay:
         return bank
 
     def play(self) -> list[Replay]:
-        """Let every method rank the held-out models, at every level of spending.
+        """Let every method rank the held-out models, at every test length.
 
-        Replays are by method, in the order of the protocol, then by level and seed, except that
-        with ``spend="fixed"`` they are by seed and level.
+        Replays are by method, in the order of the protocol, then by length and seed, except that
+        with ``spend="fixed"`` they are by seed and length.
         """
         methods, seeds = self.protocol.methods, range(len(self.fold.prices))
-        # One ranking is judged at every level, in place of a ranking for each.
+        # One ranking is judged at every length, in place of a ranking for each.
         if self.protocol.spend == "fixed":
             return [
                 replay
@@ -191,28 +191,30 @@ class FoldReplay:
         replays: list[Replay] = []
         # The paper's method runs first, because the others get what it spent as their budget.
         ordered = sorted(methods, key=lambda method: method.name != "paper")
-        for level in self.protocol.levels:
-            budgets = [self.budget(seed, level) for seed in seeds]
+        for length in self.protocol.lengths:
+            budgets = [self.budget(seed, length) for seed in seeds]
             for method in ordered:
-                runs = [self.run(method, seed, level, budgets[seed]) for seed in seeds]
+                runs = [self.run(method, seed, length, budgets[seed]) for seed in seeds]
                 if method.name == "paper":
                     budgets = [float(np.mean([replay.cost for replay in runs]))] * len(runs)
                 replays += runs
         position = {method.name: n for n, method in enumerate(methods)}
         return sorted(replays, key=lambda replay: position[replay.method])
 
-    def budget(self, seed: int, level: float | None) -> float | None:
-        """Return the budget of a run at a level of spending."""
-        if level is None:
+    def budget(self, seed: int, length: float | None) -> float | None:
+        """Return the budget of a run at a test length."""
+        if length is None:
             return None
-        return level * sum(self.fold.prices[seed].values()) * float(self.protocol.units.mean())
+        return length * sum(self.fold.prices[seed].values()) * float(self.protocol.units.mean())
 
-    def run(self, method: Strategy, seed: int, level: float | None, budget: float | None) -> Replay:
+    def run(
+        self, method: Strategy, seed: int, length: float | None, budget: float | None
+    ) -> Replay:
         """Replay one run up to its budget."""
         if not method.drives_ranker:
-            return self._run_blindly(method, seed, level, budget)
+            return self._run_blindly(method, seed, length, budget)
         prices, units = self.fold.prices[seed], self.protocol.units
-        judge = self._start_clock(method, seed, level, budget)
+        judge = self._start_clock(method, seed, length, budget)
         options: dict[str, object]
         if method.kind == "fixed":
             # The rounds spend the budget, not the ranker, so that models get equally many items.
@@ -220,21 +222,21 @@ class FoldReplay:
                 int(bank.kept.sum()) for bank in self.banks[method.calibration_key].values()
             )
             options = {"warmup": 0, "stop": "limits", "max_items": n_kept}
-            ranker = self._ranker(method, seed, prices, units, level=level, options=options)
+            ranker = self._ranker(method, seed, prices, units, length=length, options=options)
             for _ in self._rounds(ranker, prices, np.inf if budget is None else budget):
                 pass
         else:
             options = {"budget": budget}
-            ranker = self._ranker(method, seed, prices, units, level=level, options=options)
+            ranker = self._ranker(method, seed, prices, units, length=length, options=options)
             while not ranker.done:
                 self._tell(ranker, ranker.ask())
         return self._judge_ranking(judge, ranker)
 
     def _run_blindly(
-        self, method: Strategy, seed: int, level: float | None, budget: float | None
+        self, method: Strategy, seed: int, length: float | None, budget: float | None
     ) -> Replay:
         """Replay a run of a method that chooses items without looking at scores."""
-        judge, rng = self._start_clock(method, seed, level, budget), self._rng(method, seed)
+        judge, rng = self._start_clock(method, seed, length, budget), self._rng(method, seed)
         if method.kind == "random":
             draws = random_draws(self.scores, rng)
         else:
@@ -246,41 +248,41 @@ class FoldReplay:
         return judge(self._claim(method, administered), cost=spent, items=items)
 
     def _at_fixed_numbers(self, method: Strategy, seed: int) -> Iterator[Replay]:
-        """Judge a method at each level, when every model has had so many items, or all of its own.
+        """Judge a method at each length, when every model has had so many items, or all of its own.
 
-        Levels ascend. All models have the same price, and a replay costs as much as it has items.
+        Lengths ascend. All models have the same price, and a replay costs as much as it has items.
         """
-        levels = sorted(int(level) for level in self.protocol.levels if level is not None)
+        lengths = sorted(int(length) for length in self.protocol.lengths if length is not None)
         if not method.drives_ranker:
-            yield from self._blindly_at_fixed_numbers(method, seed, levels)
+            yield from self._blindly_at_fixed_numbers(method, seed, lengths)
             return
         banks = self.banks[method.calibration_key].values()
-        warmup = self.protocol.warmup_per_task(levels[0], len(banks))
+        warmup = self.protocol.warmup_per_task(lengths[0], len(banks))
         options = {
-            "warmup": min(warmup, levels[0] // len(banks)),
+            "warmup": min(warmup, lengths[0] // len(banks)),
             "stop": "limits",
             "looks": "one",
-            "max_items": max(min(levels[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
+            "max_items": max(min(lengths[-1], sum(int(bank.kept.sum()) for bank in banks)), 1),
         }
         # With equal prices no model is asked fewer items because it is dear.
         prices = dict.fromkeys(self.fold.holdout, 1.0)
         judge = self._start_clock(method, seed)
         units = np.ones(len(self.column_of))
-        ranker = self._ranker(method, seed, prices, units, level=None, options=options)
+        ranker = self._ranker(method, seed, prices, units, length=None, options=options)
         rounds, n_rounds = self._rounds(ranker, prices, np.inf), 0
-        # One ranking is judged at every level on its way, which changes nothing that is asked.
-        for level in levels:
-            for _ in range(level - n_rounds):
+        # One ranking is judged at every length on its way, which changes nothing that is asked.
+        for length in lengths:
+            for _ in range(length - n_rounds):
                 next(rounds, None)
-            n_rounds = level
-            yield self._judge_ranking(judge, ranker, items_per_model=level)
+            n_rounds = length
+            yield self._judge_ranking(judge, ranker, items_per_model=length)
 
     def _blindly_at_fixed_numbers(
-        self, method: Strategy, seed: int, levels: Sequence[int]
+        self, method: Strategy, seed: int, lengths: Sequence[int]
     ) -> Iterator[Replay]:
         """Do as `_at_fixed_numbers` for a method that chooses items without looking at scores.
 
-        A model gets the first items, in its order, on which it has a score. A level thus contains
+        A model gets the first items, in its order, on which it has a score. A length thus contains
         the items of those below it, and a model with missing scores gets other items.
         """
         rng, (n_models, n_items) = self._rng(method, seed), self.scores.shape
@@ -288,11 +290,11 @@ class FoldReplay:
             orders = [rng.permutation(n_items) for _ in range(n_models)]
         else:
             orders = [self._order(method, rng)] * n_models
-        for level in levels:
-            judge = self._start_clock(method, seed, level)
+        for length in lengths:
+            judge = self._start_clock(method, seed, length)
             administered = np.zeros(self.scores.shape, dtype=bool)
             for row, order, scores in zip(administered, orders, self.scores):
-                row[order[np.isfinite(scores[order])][:level]] = True
+                row[order[np.isfinite(scores[order])][:length]] = True
             items = int(administered.sum())
             yield judge(self._claim(method, administered), cost=items, items=items)
 
@@ -305,7 +307,7 @@ class FoldReplay:
         prices: Mapping[str, float],
         units: Floats,
         *,
-        level: float | None,
+        length: float | None,
         options: Mapping[str, Any],
     ) -> Ranker:
         """Return the ranker of a run, which knows the items on which a model has no score.
@@ -317,7 +319,7 @@ class FoldReplay:
             Price of one unit of each model.
         units : ndarray of shape (n_items,)
             Size of each item, in the order of the held-out scores.
-        level : float or None
+        length : float or None
             Items per model, which bound the warm-up; see `Protocol.warmup_per_task`.
         options : mapping
             Arguments of the `Ranker`; those that the method states itself win over them.
@@ -336,7 +338,7 @@ class FoldReplay:
             confidence=self.protocol.confidence,
             seed=seed * 1_000_003 + self.fold.number,
             **{
-                "warmup": self.protocol.warmup_per_task(level, len(banks)),
+                "warmup": self.protocol.warmup_per_task(length, len(banks)),
                 **options,
                 **method.rank,
             },
@@ -435,7 +437,7 @@ class FoldReplay:
         return paired(tasks, self.protocol.confidence)
 
     def _start_clock(
-        self, method: Strategy, seed: int, level: float | None = None, budget: float | None = None
+        self, method: Strategy, seed: int, length: float | None = None, budget: float | None = None
     ) -> Callable[..., Replay]:
         """Start the clock of a run; return `replay_of`, which lacks only its claim and cost."""
         return partial(
@@ -446,6 +448,6 @@ class FoldReplay:
             fold=self.fold.number,
             seed=seed,
             holdout=self.fold.holdout,
-            items_per_model=level,
+            items_per_model=length,
             budget=budget,
         )

@@ -53,7 +53,7 @@ _PATIENCE = 200
 _FAMILY_STREAM, _PRICE_STREAM = 3, 7
 LOWEST_PRICE, HIGHEST_PRICE = 0.1, 3.2
 #: Numbers of items per model at which ``spend="fixed"`` looks.
-FIXED_LEVELS = (10.0, 20.0, 50.0, 100.0, 200.0)
+FIXED_LENGTHS = (10.0, 20.0, 50.0, 100.0, 200.0)
 
 
 @dataclass(frozen=True)
@@ -360,14 +360,14 @@ def prices_by_seed(prices: Prices, models: Sequence[str], seeds: int) -> list[di
     return [stated_prices] * seeds
 
 
-def spending_levels(
-    levels: Sequence[float] | None,
+def lengths_to_replay(
+    lengths: Sequence[float] | None,
     items_per_model: float | None,
     n_items: int,
     spend: str,
     n_tasks: int = 1,
 ) -> tuple[float | None, ...]:
-    """Return the levels of spending to replay, including `items_per_model`.
+    """Return the test lengths to replay, including `items_per_model`.
 
     Raises
     ------
@@ -376,38 +376,38 @@ def spending_levels(
         numbers of items are fixed.
     """
     choice(*SPENDS).check(spend, "spend")
-    # Without a number there is one level only: until the ranker stops.
+    # Without a number there is one length only: until the ranker stops.
     if items_per_model is None:
         if spend == "fixed":
             raise UsageError("spend 'fixed' needs a number of items per model")
         return (None,)
     fewest = 0 if n_tasks == 1 else 2 * n_tasks
     # None asks for the usual ones.
-    if levels is None:
-        levels = [n for n in _usual_levels(items_per_model, n_items, spend) if n >= fewest]
-    all_levels = {*map(float, levels), float(items_per_model)}
-    _require_numbers(all_levels, whole=spend == "fixed")
-    # More items than there are cannot be given; the level that the user names says so itself.
+    if lengths is None:
+        lengths = [n for n in _usual_lengths(items_per_model, n_items, spend) if n >= fewest]
+    replayed = {*map(float, lengths), float(items_per_model)}
+    _require_numbers(replayed, whole=spend == "fixed")
+    # More items than there are cannot be given; the length that the user names says so itself.
     if spend == "fixed":
-        all_levels = {n for n in all_levels if n <= n_items or n == items_per_model}
-    if min(all_levels) < fewest:
+        replayed = {n for n in replayed if n <= n_items or n == items_per_model}
+    if min(replayed) < fewest:
         raise UsageError(
-            f"{min(all_levels):g} items per model of {n_tasks} tasks: at least 2 of each are needed"
+            f"{min(replayed):g} items per model of {n_tasks} tasks: at least 2 of each are needed"
         )
-    return tuple(sorted(all_levels))
+    return tuple(sorted(replayed))
 
 
-def _usual_levels(items_per_model: float, n_items: int, spend: str) -> Sequence[float]:
-    """Return the levels beside `items_per_model` that are replayed if the user names none."""
+def _usual_lengths(items_per_model: float, n_items: int, spend: str) -> Sequence[float]:
+    """Return the lengths beside `items_per_model` that are replayed if the user names none."""
     if spend == "fixed":
-        return FIXED_LEVELS
+        return FIXED_LENGTHS
     return [n for n in (items_per_model * share for share in (0.5, 1, 2, 4)) if n <= n_items]
 
 
-def _require_numbers(levels: Iterable[float], *, whole: bool) -> None:
-    """Refuse levels that are not positive, or not whole where whole numbers are needed."""
-    for level in levels:
-        if not 0 < level < float("inf"):
-            raise UsageError(f"items_per_model {level:g}: a positive number is needed")
-        if whole and level != int(level):
-            raise UsageError(f"items_per_model {level}: a whole number is needed")
+def _require_numbers(lengths: Iterable[float], *, whole: bool) -> None:
+    """Refuse lengths that are not positive, or not whole where whole numbers are needed."""
+    for length in lengths:
+        if not 0 < length < float("inf"):
+            raise UsageError(f"items_per_model {length:g}: a positive number is needed")
+        if whole and length != int(length):
+            raise UsageError(f"items_per_model {length}: a whole number is needed")

@@ -99,9 +99,9 @@ def z_scores(errors: Floats, standard_errors: Floats) -> Floats:
 
 def quantiles(confidence: float, df: Floats) -> Floats:
     """Return two-sided quantiles of Student's distribution, normal where `df` is infinite."""
-    level = (1.0 + confidence) / 2.0
+    probability = (1.0 + confidence) / 2.0
     finite = np.minimum(df, 1e9)
-    return np.asarray(np.where(np.isinf(df), ndtri(level), stdtrit(finite, level)))
+    return np.asarray(np.where(np.isinf(df), ndtri(probability), stdtrit(finite, probability)))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Replay:
     method, fold, seed, holdout
         Which run this is.
     items_per_model : float or None
-        The level of spending: the budget is the price of so many items of each model.
+        The test length: the budget is the price of so many items of each model.
     tau : float or None
         Kendall's tau-b with the true order; None where all true means are equal.
     items : int
@@ -473,9 +473,9 @@ def _standard_error(values: Sequence[float]) -> float | None:
 def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> float | None:
     """Return the items per model at which a method's mean tau reaches a value.
 
-    Tau is interpolated between levels, linearly in the logarithm of the items. Because of noise, a
-    level may reach the value and a higher one miss it. What counts is where tau reaches it for
-    good: between the last level that misses it and the next.
+    Tau is interpolated between lengths, linearly in the logarithm of the items. Because of noise, a
+    length may reach the value and a longer one miss it. What counts is where tau reaches it for
+    good: between the last length that misses it and the next.
 
     Parameters
     ----------
@@ -486,20 +486,20 @@ def items_for_tau(points: Sequence[Mapping[str, Any]], wanted_tau: float) -> flo
     Returns
     -------
     float or None
-        None if the largest level does not reach it.
+        None if the largest length does not reach it.
     """
-    levels = sorted(
+    lengths = sorted(
         (point["items_per_model"], point["tau"]) for point in points if point["tau"] is not None
     )
-    items, taus = zip(*levels) if levels else ((), ())
+    items, taus = zip(*lengths) if lengths else ((), ())
     if not taus or taus[-1] < wanted_tau:
         return None
-    below = [level for level, tau in enumerate(taus) if tau < wanted_tau]
-    # Every level reaches it: fewer items were not tried.
+    below = [length for length, tau in enumerate(taus) if tau < wanted_tau]
+    # Every length reaches it: fewer items were not tried.
     if not below:
         return float(items[0])
     last_below = below[-1]
-    # A method may reach no items at the least level, and 0 has no logarithm.
+    # A method may reach no items at the least length, and 0 has no logarithm.
     if items[last_below] <= 0:
         return float(items[last_below + 1])
     around = slice(last_below, last_below + 2)
@@ -517,7 +517,7 @@ def advice(
     Parameters
     ----------
     sweep : dict of str to list of dict
-        Each method's summaries at several levels of spending.
+        Each method's summaries at several test lengths.
     n_items : int
         Items of the full benchmark.
     wanted_tau, confidence : float
@@ -548,7 +548,7 @@ def _advised(
         return
     number, method = reached[0]
     lowest = min(point["items_per_model"] for point in sweep[method])
-    # Below the lowest level nothing was tried.
+    # Below the least length nothing was tried.
     bound = "at most" if number <= lowest else "about"
     yield (
         f"for a mean tau of {wanted_tau:g}: {method}, {bound} {np.ceil(number):.0f} items per "
@@ -563,9 +563,9 @@ def _advised(
 
 
 def _course(method: str, points: Sequence[Mapping[str, Any]], confidence: float) -> str:
-    """Say what a method's rankings are worth at each level of spending, in the order of `points`.
+    """Say what a method's rankings are worth at each test length, in the order of `points`.
 
-    At the end it says how many of the decided pairs of all levels are in the true order.
+    At the end it says how many of the decided pairs of all lengths are in the true order.
     """
     steps, pairs, right = [], 0.0, 0.0
     for point in points:

@@ -222,8 +222,8 @@ class Power:
         >>> from lm_eval_ccat import ScoreTable, calibrate
         >>> rng = np.random.default_rng(0)
         >>> ease = rng.normal(size=60)
-        >>> level = 1 / (1 + np.exp(-np.add.outer(np.linspace(-1, 1, 8), ease)))
-        >>> table = ScoreTable.from_arrays(rng.binomial(9, level) / 9, models=list("abcdefgh"))
+        >>> expected = 1 / (1 + np.exp(-np.add.outer(np.linspace(-1, 1, 8), ease)))
+        >>> table = ScoreTable.from_arrays(rng.binomial(9, expected) / 9, models=list("abcdefgh"))
         >>> power = Power.of_banks({"t": calibrate(table)})
         >>> smallest = power.smallest_difference
         >>> smallest(20) > smallest(40) > smallest(60)

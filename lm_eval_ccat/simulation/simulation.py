@@ -26,8 +26,8 @@ from .folds import (
     HoldOut,
     Prices,
     hold_outs,
+    lengths_to_replay,
     prices_by_seed,
-    spending_levels,
 )
 from .judging import Figures, Replay, advice, run_record, summarise
 from .strategies import Strategy, chosen_methods
@@ -58,15 +58,15 @@ class Simulation(Shown):
     summary : dict of str to dict
         Figures of each method, pooled over these runs.
     sweep : dict of str to list of dict
-        Summaries per method at several levels of spending, by ``items_per_model``.
+        Summaries per method at several test lengths, by ``items_per_model``.
     advice : list of str
-        Which method, and how many items, for the wanted tau and confidence; empty with one level of
-        spending.
+        Which method, and how many items, for the wanted tau and confidence; empty with one
+        length.
     settings : dict
         Settings of the replay.
     warnings : list of str
     replays : list of Replay
-        All runs, at all levels of spending, with everything measured.
+        All runs, at all test lengths, with everything measured.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def simulate(
     units: Mapping[Any, float] | ArrayLike | None = None,
     prices: Prices = None,
     weights: str | Mapping[str, float] = "documents",
-    levels: Sequence[float] | None = (),
+    lengths: Sequence[float] | None = (),
     spend: str = "budget",
     kind: str = "random",
     seed: int = 0,
@@ -190,12 +190,12 @@ def simulate(
         Price of one unit of each model; default drawn log-uniformly from 0.1 to 3.2 per seed.
     weights : {"documents", "equal"} or mapping of task to float, optional
         How much each of several tasks counts.
-    levels : sequence of float, optional
+    lengths : sequence of float, optional
         Other values of ``items_per_model`` to replay for ``sweep`` and ``advice``. None picks
         half, twice and four times ``items_per_model``.
     spend : {"budget", "fixed"}
         With "fixed" every method gives every model ``items_per_model`` items, and those of
-        ``levels``, at equal prices and whatever their units, stops nothing early and looks once.
+        ``lengths``, at equal prices and whatever their units, stops nothing early and looks once.
     kind : {"random", "frontier", "family"}
         Which models to hold out: any; models of the best third, with only models below it
         calibrating; or whole families, by the first part of the models' names.
@@ -236,10 +236,10 @@ def simulate(
     CONFIDENCE.check(confidence, "confidence")
     benchmark = Benchmark.of(_scores_at(table, metric, reading), weights)
     n_items, n_tasks = len(benchmark.items), len(benchmark.tables)
-    all_levels = spending_levels(levels, items_per_model, n_items, spend, n_tasks)
+    all_lengths = lengths_to_replay(lengths, items_per_model, n_items, spend, n_tasks)
     protocol = Protocol(
         methods=strategies,
-        levels=all_levels,
+        lengths=all_lengths,
         units=item_units(benchmark.items, units),
         confidence=confidence,
         spend=spend,
@@ -253,14 +253,14 @@ def simulate(
     )  # fmt: skip
     all_folds = _folds_of(sets, prices_by_seed(prices, benchmark.models, seeds))
     replayed = _replay(all_folds, protocol, benchmark, processes, on_progress)
-    # The other levels are for the sweep alone.
+    # The other lengths are for the sweep alone.
     main_runs = [replay for replay in replayed.replays if replay.items_per_model == items_per_model]
-    sweep = _sweep(replayed.replays, all_levels, n_items, confidence)
+    sweep = _sweep(replayed.replays, all_lengths, n_items, confidence)
     return Simulation(
         runs=[run_record(replay, n_items, confidence) for replay in main_runs],
         summary=summarise(main_runs, n_items, confidence),
         sweep=sweep,
-        advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_levels) > 1 else [],
+        advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_lengths) > 1 else [],
         settings={
             **_settings_of(benchmark),
             **_settings_of_folds(all_folds),
@@ -350,14 +350,14 @@ def _replay(
 
 
 def _sweep(
-    replays: Sequence[Replay], levels: Iterable[float | None], n_items: int, confidence: float
+    replays: Sequence[Replay], lengths: Iterable[float | None], n_items: int, confidence: float
 ) -> dict[str, list[Figures]]:
-    """Return each method's summaries, one of each level of spending in the order of `levels`."""
+    """Return each method's summaries, one of each test length in the order of `lengths`."""
     sweep: dict[str, list[Figures]] = {}
-    for level in levels:
-        at_level = [replay for replay in replays if replay.items_per_model == level]
-        for method, pooled in summarise(at_level, n_items, confidence).items():
-            sweep.setdefault(method, []).append({"asked_items_per_model": level, **pooled})
+    for length in lengths:
+        of_length = [replay for replay in replays if replay.items_per_model == length]
+        for method, pooled in summarise(of_length, n_items, confidence).items():
+            sweep.setdefault(method, []).append({"asked_items_per_model": length, **pooled})
     return sweep
 
 

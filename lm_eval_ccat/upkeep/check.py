@@ -64,7 +64,7 @@ class Finding:
     kind : str
         A word to test for: ``changed_documents``, ``missing_documents``, ``drifted_items``,
         ``negative_items``, ``contamination``, ``too_easy``, ``too_hard``, ...
-    level : {"problem", "warning", "note"}
+    severity : {"problem", "warning", "note"}
         Do not use the bank as it is; mind it; good to know.
     message : str
         One line: what was found and what to do.
@@ -75,7 +75,7 @@ class Finding:
     """
 
     kind: str
-    level: str
+    severity: str
     message: str
     items: tuple[Any, ...] = ()
     figures: dict[str, object] = field(default_factory=dict)
@@ -221,9 +221,9 @@ def check_scores(bank: ItemBank, table: ScoreTable) -> list[Finding]:
 def _unrelated(fault: Fault) -> Finding:
     """Return the finding of scores that, as a whole, are not of the bank's items."""
     several = fault.join.models > 1
-    level = "problem" if several else "warning"
+    severity = "problem" if several else "warning"
     alone = "" if several else ", or this one model is unlike those that calibrated it"
-    return Finding("unrelated", level, fault.words + alone, figures=fault.join._asdict())
+    return Finding("unrelated", severity, fault.words + alone, figures=fault.join._asdict())
 
 
 def _partly_unrelated(share: float) -> Finding:

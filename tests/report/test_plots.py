@@ -34,7 +34,7 @@ TABLE = example_table(14, 150, seed=3)
 
 @pytest.fixture(scope="module")
 def replay():
-    return simulate(TABLE, ["paper", "common"], folds=2, levels=(5, 20, 40, 60), processes=1)
+    return simulate(TABLE, ["paper", "common"], folds=2, lengths=(5, 20, 40, 60), processes=1)
 
 
 @pytest.mark.long

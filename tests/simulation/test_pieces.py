@@ -21,9 +21,9 @@ from lm_eval_ccat.simulation.folds import (
     Benchmark,
     drawn_prices,
     hold_outs,
+    lengths_to_replay,
     mean_of_asked,
     prices_by_seed,
-    spending_levels,
 )
 from lm_eval_ccat.simulation.judging import (
     Claim,
@@ -279,7 +279,7 @@ def test_prices_are_log_uniform_and_seeded():
     ],
 )
 def test_levels_of_spending(arguments, wanted):
-    assert spending_levels(*arguments) == wanted
+    assert lengths_to_replay(*arguments) == wanted
 
 
 def test_sizes_of_items_by_id_and_by_array():

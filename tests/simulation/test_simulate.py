@@ -47,7 +47,7 @@ UNITS = np.where(np.arange(150) % 2, 3.0, 1.0)
 @pytest.fixture(scope="module")
 def found():
     methods, how = ["paper", *BASELINES, "fixed"], dict(folds=3, seeds=2, processes=1)
-    return simulate(made(), methods, levels=[10, 40], units=UNITS, **how)
+    return simulate(made(), methods, lengths=[10, 40], units=UNITS, **how)
 
 
 @pytest.mark.long
@@ -183,7 +183,7 @@ def test_at_fixed_numbers_every_model_has_as_many_items_whatever_it_costs(tables
         items = tables.doc_ids
     stated = ["paper", "sample", *PAIRED]
     found = simulate(
-        tables, [*stated, "common", "static"], spend="fixed", levels=[12, 40], folds=2,
+        tables, [*stated, "common", "static"], spend="fixed", lengths=[12, 40], folds=2,
         weights="equal", units=dict.fromkeys(items, 7.0), processes=1,
     )  # fmt: skip
     for method, points in found.sweep.items():

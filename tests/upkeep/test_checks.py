@@ -45,7 +45,7 @@ def bank(request):
 
 def findings(bank, raw, **known) -> dict:
     """What a check finds, but for notes, by kind."""
-    return {f.kind: f for f in check_scores(bank, as_table(raw, **known)) if f.level != "note"}
+    return {f.kind: f for f in check_scores(bank, as_table(raw, **known)) if f.severity != "note"}
 
 
 @pytest.mark.long
@@ -58,7 +58,9 @@ def test_nothing_is_found_where_nothing_is_wrong(bank):
         assert "drifted_items" not in findings(bank, scores(seed=3, **common))
     for n in (1, 2, 15):
         for finding in check_scores(bank, as_table(scores(n, seed=n))):
-            assert finding.level in ("note", "warning", "problem") and "\n" not in finding.message
+            assert (
+                finding.severity in ("note", "warning", "problem") and "\n" not in finding.message
+            )
 
 
 @pytest.mark.long
@@ -107,7 +109,7 @@ def test_a_bank_of_other_documents_is_found_and_nothing_else_is_said(bank):
     for few in (1, 12):
         found = findings(bank, scores(few, seed=2)[:, order])
         assert list(found) == ["unrelated"]
-        assert found["unrelated"].level == ("problem" if few > 1 else "warning")
+        assert found["unrelated"].severity == ("problem" if few > 1 else "warning")
         assert "says nothing about these documents" in found["unrelated"].message
 
 
@@ -137,7 +139,7 @@ def test_a_bank_that_is_wrong_in_part_is_found_and_one_of_unlike_models_is_not(s
     assert not {"unrelated", "partly_unrelated"} & findings(bank, drawn(unlike)).keys()
     found = findings(bank, rows[:, places])
     [kind] = found  # by few 0/1 scores, three quarters look like all
-    assert found[kind].level == "problem"
+    assert found[kind].severity == "problem"
     if kind == "partly_unrelated":
         assert abs(found[kind].figures["share"] - share) < 0.15
         assert "a part of the bank or of the scores is joined" in found[kind].message

@@ -13,7 +13,7 @@ calibration, those of differences on pairs of them:
 ``v`` is the variance of the mean expected score over ``U`` that the chosen items leave if the
 response model is true (`Member.open_variance`). It is larger for a model that may be better or
 weaker than all of the bank, where the curves are extrapolated. ``l`` grows with the distance
-(`Member.level`), and ``f`` with how much more than usual a model's own answers are off
+(`Member.inflation`), and ``f`` with how much more than usual a model's own answers are off
 (`Member.misfit`). What these add to one model is independent of all others: two models that refuse
 a tenth of the items refuse different ones. ``c``, ``m``, ``g`` and, of pairs, ``c'``, ``m'``,
 ``g'`` are the bank's; models close to one another depart alike, which is ``g'``.
@@ -92,12 +92,12 @@ class Departures:
     inflation_of_pairs: float = 1.0
     df: float = PRIOR_DF
 
-    def prior(self, v: Floats, misfit: Floats, t: Floats, level: Floats) -> Floats:
+    def prior(self, v: Floats, misfit: Floats, t: Floats, inflation: Floats) -> Floats:
         """Return ``M``, the covariance of departures before any draw; shape (n_models, n_models).
 
         Parameters
         ----------
-        v, misfit, t, level : ndarray of shape (n_models,)
+        v, misfit, t, inflation : ndarray of shape (n_models,)
             See the module's docstring, where `misfit` is ``f``.
         """
         (c, m, g), (c2, m2, g2) = self.single.tolist(), self.pair.tolist()
@@ -105,9 +105,9 @@ class Departures:
         pair = c2 * (v[:, None] + v) + m2 + g2 * (t[:, None] - t) ** 2
         M = single[:, None] + single
         # No covariance is below 0.
-        M = 0.5 * (M - clipped(pair, _LEAST, M)) * np.minimum(level[:, None], level)
+        M = 0.5 * (M - clipped(pair, _LEAST, M)) * np.minimum(inflation[:, None], inflation)
         single += c * (misfit - 1.0) * v
-        set_diagonal(M, single * level)
+        set_diagonal(M, single * inflation)
         return positive_definite(M, max(single.tolist()))
 
     def doubted(self) -> Departures:
@@ -288,7 +288,7 @@ class SquaredDepartures(NamedTuple):
         ``v``, misfit included; of a pair the sum of both.
     square_distance : ndarray
         Of a model's score from the mean of the bank's models, or of two models' scores.
-    level : ndarray
+    inflation : ndarray
         ``l``, of a pair the smaller one.
     """
 
@@ -296,7 +296,7 @@ class SquaredDepartures(NamedTuple):
     square: Floats
     variance: Floats
     square_distance: Floats
-    level: Floats
+    inflation: Floats
 
     @classmethod
     def joined(cls, parts: Sequence[SquaredDepartures]) -> SquaredDepartures:
@@ -305,16 +305,16 @@ class SquaredDepartures(NamedTuple):
 
 
 def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> Floats:
-    """Fit ``c, m, g`` of ``E square = level (c v + m + g square_distance)`` by quasi-likelihood.
+    """Fit ``c, m, g`` of ``E square = inflation (c v + m + g square_distance)``.
 
     The records of one model (or pair) count as one, and all together as `n_models`. Two
     pseudo-records express the usual values: `USUAL_SCALE` for ``c``, and 0.01 for ``g``, which is
     a scale of scores wrong by a tenth. Fewer models make all squares count for more, by the factor
-    ``1 + 2 / n_models``.
+    ``1 + 2 / n_models``. The fit is by quasi-likelihood.
 
     With `many` calibration models, ``m`` and ``g`` are 0, because departures then shrink as more
     items are seen. ``c`` is at least `LEAST_SCALE`, because it depends on a few odd models, which a
-    sample may lack. The ``level`` still widens the prior of a model beyond all of the bank.
+    sample may lack. The ``inflation`` still widens the prior of a model beyond all of the bank.
 
     Parameters
     ----------
@@ -328,20 +328,20 @@ def fit_components(records: SquaredDepartures, n_models: int, *, many: bool) -> 
     -------
     ndarray of shape (3,)
     """
-    square, v, level = records.square, records.variance, records.level
+    square, v, inflation = records.square, records.variance, records.inflation
     _, case, count = np.unique(records.key, return_inverse=True, return_counts=True)
     weight, widened = n_models / len(count) / count[case], 1.0 + 2.0 / n_models
     # A ratio of squares to variances is all there is to fit: its weighted mean, with the usual
     # value counted twice.
     if many:
-        ratio = widened * square / np.maximum(level * v, _LEAST)
+        ratio = widened * square / np.maximum(inflation * v, _LEAST)
         c = float(weight @ ratio + 2.0 * USUAL_SCALE) / float(weight.sum() + 2.0)
         return np.array([max(c, LEAST_SCALE), 0.0, 0.0])
     columns = np.column_stack([v, np.ones_like(v), records.square_distance])
     # The last two rows are the pseudo-records, of average size.
     columns = np.vstack([columns, np.diag(columns.mean(0))[[0, 2]]])
     usual = [USUAL_SCALE * columns[-2, 0], 0.01 * columns[-1, 2]]
-    square = np.append(np.maximum(square, 0.0) * widened / level, usual)
+    square = np.append(np.maximum(square, 0.0) * widened / inflation, usual)
     start = np.array([USUAL_SCALE, max(square[:-2].mean(), 1e-9), 0.01])
     return _quasi_fit(columns, square, np.append(weight, [2.0, 1.0]), start)
 

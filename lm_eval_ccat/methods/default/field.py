@@ -88,7 +88,7 @@ class ItemSequence:
     whatever rule chose items or decided to draw (Des Raj 1956). Each draw thus gives an unbiased
     estimate of a known part of the same total. The estimates are averaged with weights known
     before each draw: one over the variance that it has where residuals are as uneven as expected,
-    at one level for all draws. With equal probabilities the average is as good as the mean of a
+    the same for all draws. With equal probabilities the average is as good as the mean of a
     simple random sample.
 
     Parameters
@@ -167,7 +167,7 @@ class ModelValues:
 
     Attributes
     ----------
-    estimate, open_variance, misfit, level, n_left, mean_residual : ndarray of shape (n_models,)
+    estimate, open_variance, misfit, inflation, n_left, mean_residual : ndarray of shape (n_models,)
         As `Member` has them.
     n_draws : ndarray of shape (n_models,)
         Draws with a score.
@@ -183,7 +183,7 @@ class ModelValues:
     estimate: Floats
     open_variance: Floats
     misfit: Floats
-    level: Floats
+    inflation: Floats
     n_left: Floats
     n_draws: Floats
     mean_residual: Floats
@@ -241,7 +241,7 @@ class Moments(ModelValues):
         # The variance that draws leave of each departure, and the share of it that the ability
         # explains: of the prior's terms ``l (c f v + m + g ..)`` the first.
         after = clipped(variance / factor - noise, 0.0, before)
-        by_ability = departures.single[0] * self.open_variance * self.misfit * self.level
+        by_ability = departures.single[0] * self.open_variance * self.misfit * self.inflation
         explained = np.minimum(by_ability / before, 1.0)
         share = after * explained * factor / np.maximum(variance, 1e-300)
         return self.slope * after / before, clipped(share, 0.0, 1.0)
@@ -416,13 +416,13 @@ class Joint:
     def put(self, a: int, member: Member, departures: Departures) -> None:
         """Store what the scores of model `a` say now; `add_draw` must know all of its draws."""
         member.refresh(departures)
-        posterior, floor = member.posterior, departures.floor * member.level
+        posterior, floor = member.posterior, departures.floor * member.inflation
         residual_variance = departures.noise * member.unseen_noise + floor
         self._values[:, a] = (  # in the order of `ModelValues`
             member.estimate,
             member.open_variance,
             member.misfit,
-            member.level,
+            member.inflation,
             member.n_left,
             len(member.drawn),
             member.mean_residual,
@@ -535,7 +535,9 @@ class Joint:
         of_mean = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         # Before its first draw nothing is known of a model's mean residual.
         of_mean.flat[:: len(n_draws) + 1] += np.where(n_draws > 0.0, 0.0, UNKNOWN)
-        prior = departures.prior(values.open_variance, values.misfit, values.estimate, values.level)
+        prior = departures.prior(
+            values.open_variance, values.misfit, values.estimate, values.inflation
+        )
         item_variance, mean_variance = self.variances_by_draws(n_draws, values.score_variance)
         return Moments(
             **vars(values),
@@ -778,7 +780,7 @@ class Field:
 
         left_by_chosen = np.array([member.left_by_chosen(candidate) for member in self.members])
         after = self.model.departures.prior(
-            left_by_chosen, moments.misfit, moments.estimate, moments.level
+            left_by_chosen, moments.misfit, moments.estimate, moments.inflation
         )
         return left_open(moments.prior, n_drawn + 1) < left_open(after, n_drawn)
 
@@ -793,7 +795,7 @@ class Field:
             departures, variances = self.model.departures, np.zeros(self.model.items.n_items)
             for member in self.members:
                 variances += member.posterior.kappa * member.posterior.w
-            floor = departures.floor * _mean(self.moments().level)
+            floor = departures.floor * _mean(self.moments().inflation)
             sd = np.sqrt(departures.noise / len(self.members) * variances + floor)
             total = float(sd.sum())
             size = self._size = (1.0 - EVEN) * sd + EVEN * total / len(sd)

@@ -122,7 +122,7 @@ class Member:
         Variance of the mean over the unseen items that remains after the chosen items, increased
         where the model may be outside the bank's range. It does not contain `misfit`. It is ``v``
         in `departures`.
-    position, level : float
+    position, inflation : float
         Position of the model in the bank's range, from -1 (the weakest model's) to 1 (the best
         one's) and beyond, and the factor on variances there, 1 within the range.
     n_left : int
@@ -226,7 +226,7 @@ class Member:
         self._n_known, self._departures = len(p.answered), departures
         self.estimate, self.n_left = p.estimate, p.n_items - self._n_known
         self.position = p.items.position(float(p.z[0]))
-        self.level = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
+        self.inflation = 1.0 + PER_DISTANCE * max(abs(self.position) - 1.0, 0.0)
         # In the order asked, on which the weights of draws depend, not in that of the answers.
         scored = p.answered[self._places.argsort()]
         draw_weights, inverse_p = self._draws.take(scored, 1)
@@ -236,7 +236,7 @@ class Member:
         deviation = states.score - np.add.reduce(states.score) / max(self._n_known, 1)
         self.score_variance = float(deviation.dot(deviation)) / max(self._n_known - 1, 1)
         residual = p.residuals(states, weights)
-        self._judge_fit(residual, departures.noise * noises + departures.floor * self.level)
+        self._judge_fit(residual, departures.noise * noises + departures.floor * self.inflation)
         # Draws measure the departure itself: the open variance is what the chosen items leave.
         self._leave_open(states.precision(weights * (draw_weights == 0.0)))
         if len(drawn):

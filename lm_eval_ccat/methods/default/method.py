@@ -235,7 +235,7 @@ class DefaultPolicy(Policy):
     def refusals(self, model: int) -> Refusals:
         field, a = self._at(model)
         moments, departures, member = field.moments(), field.model.departures, field.members[a]
-        refusals = member.posterior.refusals(departures.noise, departures.floor * member.level)
+        refusals = member.posterior.refusals(departures.noise, departures.floor * member.inflation)
         # Draws measure departures, those by refusals, too: of the effect they leave the share
         # noise / (prior + noise), noise being the variance of the draws' mean residual.
         noise = moments.mean_covariance[a, a]
@@ -254,7 +254,7 @@ class DefaultPolicy(Policy):
         ability_variance = (
             departures.inflation
             * departures.single[0]
-            * moments.level[a]
+            * moments.inflation[a]
             * posterior.covariance[0, 0]
         )
         # Chance of a departure at least as large as that of the draws, if the bank's prior is true.

@@ -387,7 +387,7 @@ def _observed(checkpoint: Checkpoint, without: Indices) -> _Observed:
     """Return the squared departures at a checkpoint, but those of some models."""
     used, moments = np.flatnonzero(~np.isin(checkpoint.models, without)), checkpoint.moments
     models, beta, n_left = checkpoint.models[used], checkpoint.beta[used], moments.n_left[used]
-    estimate, level = moments.estimate[used], moments.level[used]
+    estimate, inflation = moments.estimate[used], moments.inflation[used]
     variance = (moments.open_variance * moments.misfit)[used]
     # `beta` is a mean over the items left: noise of variance noise / n_left moves it even if the
     # model does not depart. That much is subtracted from its square.
@@ -398,7 +398,7 @@ def _observed(checkpoint: Checkpoint, without: Indices) -> _Observed:
         square=beta**2 - noise / n_left,
         variance=variance,
         square_distance=(estimate - checkpoint.centre) ** 2,
-        level=level,
+        inflation=inflation,
     )
     noise_of_pairs = noise[i] + noise[j] - 2.0 * residuals[i, j]
     of_pairs = SquaredDepartures(
@@ -406,7 +406,7 @@ def _observed(checkpoint: Checkpoint, without: Indices) -> _Observed:
         square=(beta[i] - beta[j]) ** 2 - noise_of_pairs / n_left[i],
         variance=variance[i] + variance[j],
         square_distance=(estimate[i] - estimate[j]) ** 2,
-        level=np.minimum(level[i], level[j]),
+        inflation=np.minimum(inflation[i], inflation[j]),
     )
     correlations = residuals[i, j] / np.maximum(np.sqrt(noise[i] * noise[j]), 1e-12)
     return _Observed(of_models, of_pairs, correlations)
@@ -569,7 +569,7 @@ def _result(checkpoint: Checkpoint, prior: Departures) -> tuple[Moments, Belief]
     prior = replace(prior, centre=checkpoint.centre)
     of_models = (
         getattr(checkpoint.moments, name)
-        for name in ("open_variance", "misfit", "estimate", "level")
+        for name in ("open_variance", "misfit", "estimate", "inflation")
     )
     moments = replace(checkpoint.moments, prior=prior.prior(*of_models))
     return moments, moments.result(prior, float(moments.n_left[0] + checkpoint.n))

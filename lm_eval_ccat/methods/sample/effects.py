@@ -190,8 +190,8 @@ class Effects:
             # Whoever reads changes nothing: updates added at other times would round otherwise.
             laplacian = self.laplacian + self._waiting_updates()
             effect = np.linalg.solve(laplacian + ridge, self.right_side)
-            level = (self.sum_of_item_means - float(effect @ self.inverse_counts)) / size
-            self._means = np.clip(effect + (level if self.n_scored_items else 0.5), 0.0, 1.0)
+            usual = (self.sum_of_item_means - float(effect @ self.inverse_counts)) / size
+            self._means = np.clip(effect + (usual if self.n_scored_items else 0.5), 0.0, 1.0)
         return self._means
 
     def expected(self, model: int) -> Floats:

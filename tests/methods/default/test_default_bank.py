@@ -250,7 +250,7 @@ def test_mean_residuals_without_a_departure_have_none_squared_in_the_mean():
     covariance = np.array([[1.0, 0.7, 0.0], [0.7, 1.0, -0.4], [0.0, -0.4, 2.0]])
     even = np.ones(3)
     moments = SimpleNamespace(
-        estimate=0.5 * even, level=even, n_left=n_left * even, open_variance=even, misfit=even
+        estimate=0.5 * even, inflation=even, n_left=n_left * even, open_variance=even, misfit=even
     )
     squares = []
     for beta in rng.multivariate_normal(np.zeros(3), covariance / n_left, 1500):

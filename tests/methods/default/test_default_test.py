@@ -254,7 +254,7 @@ def test_draws_take_from_an_estimate_what_refusals_would_mislead_it_by():
         drawn.told(0, item, float(SCORES["m10"][item]))
     found, departures = chosen.refusals(0), model_of(the_bank()).departures
     [member] = chosen.fields[0].members
-    uncorrected = member.posterior.refusals(departures.noise, departures.floor * member.level)
+    uncorrected = member.posterior.refusals(departures.noise, departures.floor * member.inflation)
     assert found == pytest.approx(tuple(uncorrected), rel=1e-6)
     assert 0.0 < drawn.refusals(0).effect < 0.5 * uncorrected.effect
 

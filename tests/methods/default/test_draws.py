@@ -151,7 +151,7 @@ def test_a_doubted_bank_promises_no_more_than_one_of_which_nothing_was_measured(
 ABILITY = SimpleNamespace(z=[0.0], covariance=np.eye(1), slope=1.0, score=np.zeros(200))
 DRAWN = ("drawn", "draw_weights", "draw_residuals", "draw_noises")
 REST = dict(
-    refresh=lambda d: None, estimate=0.5, open_variance=0.1, misfit=1.0, level=1.0, n_left=9,
+    refresh=lambda d: None, estimate=0.5, open_variance=0.1, misfit=1.0, inflation=1.0, n_left=9,
     mean_residual=0.0, unseen_noise=0.1, score_variance=0.2,
 )  # fmt: skip
 
@@ -340,7 +340,7 @@ def test_what_two_models_refuse_is_known_of_neither_from_the_other():
             field.asked(a, item, None)
         field.learn(a, list(range(20)), refusing[a, :20].tolist())
     found, departures = field.moments(), field.model.departures
-    usual = departures.prior(found.open_variance, np.ones(2), found.estimate, found.level)
+    usual = departures.prior(found.open_variance, np.ones(2), found.estimate, found.inflation)
     added = (found.prior - usual).diagonal()
     assert added == pytest.approx(departures.single[0] * (found.misfit - 1.0) * found.open_variance)
     assert added.min() > 0.3 * usual.diagonal().min()
