@@ -1192,7 +1192,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a journal that lost lines is sound",
-            "if answers_came_later or last_line > condition.records:",
+            "if recomputed.answers_came_later or last_line > condition.records:",
             "if last_line < 0:",
         ),
         (

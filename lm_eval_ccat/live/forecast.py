@@ -78,14 +78,13 @@ def forecast(
     spec = plan.spec
     # A run without a bank is forecast with the public bank that fits, to show what it would save.
     public = None if spec.bank else with_public_bank(plan)
-    power_by_way = powers(public or plan)
-    power_of_bank = power_by_way.get("bank")
+    plan_with_bank = public or plan
+    power_by_way = powers(plan_with_bank)
     # The user knows the run's own bank, and not which public one it would be.
-    if public is not None:
-        power_by_way = {
-            f"bank {public.spec.bank}" if way == "bank" else way: power
-            for way, power in power_by_way.items()
-        }
+    bank_in_words = "bank" if public is None else f"bank {public.spec.bank}"
+    power_in_words = {
+        bank_in_words if way == "bank" else way: power for way, power in power_by_way.items()
+    }
     models = {
         entry.name: _model_forecast(plan, entry, most_items)
         for entry, most_items in zip(spec.models, _most_items(plan))
@@ -101,16 +100,16 @@ def forecast(
         "metric": plan.label,
         "budget": dict(spec.budget),
         "models": models,
-        **prospects(plan, power_by_way, gap),
+        **prospects(plan, power_in_words, gap),
         "least_items": _least_items(plan) * len(models),
         "most_items": totals.most_items,
         "least_cost": totals.least_cost,
         "most_cost": totals.most_cost,
         "rehearsal": _rehearsal(
             plan,
-            public or plan,
+            plan_with_bank,
             [model["most_items"] for model in model_contents],
-            power_of_bank,
+            power_by_way.get("bank"),
             on_progress,
         ),
         "overspend_at_most": totals.overspend,

@@ -133,23 +133,13 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
     repeats = stated_by_task if spec.repeats is None else spec.repeats
     if repeats == 1 or (by_task and spec.question == RUN):
         return 1
-    trouble = ""
-    if internals.output_type(session.task) != "generate_until":
-        trouble = (
-            f"task {session.name} compares log-likelihoods, which are not sampled: every answer "
-            "would be the first"
-        )
-    elif internals.scores_answers_together(session.task):
-        trouble = (
-            f"task {session.name} scores its {stated_by_task} answers to a document together, so a "
-            f"document is one item of {stated_by_task} requests"
-        )
-        if by_task:
+    if trouble := _why_not_repeated(session, stated_by_task):
+        # Only what the user wrote is refused: what a task states may be meant for other models.
+        if not by_task:
+            raise UsageError(f"repeats {repeats}: {trouble}; leave repeats out")
+        # Log-likelihoods lose nothing by it, so that a user need not know.
+        if internals.output_type(session.task) == "generate_until":
             log.warning("%s", trouble)
-    # Only what the user wrote is refused: what a task states may be meant for other models.
-    if trouble and not by_task:
-        raise UsageError(f"repeats {repeats}: {trouble}; leave repeats out")
-    if trouble:
         return 1
     # Copies of one answer would pass for as many draws.
     if not is_sampled(spec, [session]):
@@ -168,6 +158,24 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
             repeats,
         )
     return repeats
+
+
+def _why_not_repeated(session: TaskSession, n_answers: int) -> str:
+    """Return why a task asks no item repeatedly; "" if it may.
+
+    `n_answers` is the number of answers to a document that the task itself states.
+    """
+    if internals.output_type(session.task) != "generate_until":
+        return (
+            f"task {session.name} compares log-likelihoods, which are not sampled: every answer "
+            "would be the first"
+        )
+    if internals.scores_answers_together(session.task):
+        return (
+            f"task {session.name} scores its {n_answers} answers to a document together, so a "
+            f"document is one item of {n_answers} requests"
+        )
+    return ""
 
 
 def is_sampled(spec: Spec, sessions: Iterable[TaskSession]) -> bool:

@@ -30,7 +30,7 @@ from ..records import FORMAT, NewerRecord
 from ..runs.directory import CONFIG, RunDirectory, book_of, load_banks, read_object, read_result
 from ..shown import short
 from .logs_of_run import JournalAnswers
-from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, contradictory_pairs, state, state_of
+from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, Result, contradictory_pairs, state, state_of
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 #: Keys of a result that are counted from the journal, whatever the version of the methods.
@@ -141,12 +141,35 @@ def verify(run: str | Path) -> Verification:
             f"on: {condition.lost}. `lm-eval-ccat verify {folder} --repair` keeps what is sound."
         )
         return Verification(condition, [], [], "", words)
-    return _recomputed(folder, condition, recorded)
+    return _compared(folder, condition, recorded)
 
 
-def _recomputed(
-    folder: Path, condition: Condition, recorded: RankingContent | None
-) -> Verification:
+class Recomputed(NamedTuple):
+    """A result that is computed from a journal.
+
+    Attributes
+    ----------
+    result : Result
+    content : dict
+        Its JSON values.
+    answers : JournalAnswers
+        The answers of the journal; none were noted if there is nothing to compare them with.
+    answers_came_later : bool
+        Whether the journal holds answers that the recorded result does not count.
+    """
+
+    result: Result
+    content: RankingContent
+    answers: JournalAnswers
+    answers_came_later: bool
+
+    @property
+    def made_by(self) -> str:
+        """Version of this package that started the run."""
+        return str(self.result.header.versions.get("lm_eval_ccat", ""))
+
+
+def _compared(folder: Path, condition: Condition, recorded: RankingContent | None) -> Verification:
     """Compute the result of a sound journal, and compare it with the one that is recorded, if any.
 
     Parameters
@@ -158,56 +181,85 @@ def _recomputed(
     recorded : dict, optional
         The content of ``result.json``.
     """
-    last_line = (recorded or cast(RankingContent, {})).get("last_line") or 0
+    recomputed = _recomputed(folder, condition, recorded)
+    counted, judged = _differences_from(recomputed, folder, condition, recorded)
+    if counted or judged:
+        words = _why_other(recomputed, folder, condition, only_judged=not counted)
+        words = _with_lines(words, [*counted, *judged])
+    else:
+        words = _sound_in_words(condition, recomputed, has_result=recorded is not None)
+        # The page of a run that goes on is always some seconds old.
+        if recorded is not None:
+            words += _page_doubt(folder, recomputed.content["journal_sha256"])
+        if condition.lost:
+            words += "\nA crash tore the last line; --resume drops it and asks its item again."
+    return Verification(condition, counted, judged, recomputed.made_by, words)
+
+
+def _last_line(recorded: RankingContent | None) -> int:
+    """Return the number of the last line that a recorded result counts; 0 if it states none."""
+    return (recorded or cast(RankingContent, {})).get("last_line") or 0
+
+
+def _recomputed(folder: Path, condition: Condition, recorded: RankingContent | None) -> Recomputed:
+    """Return the result of those lines of a journal that the recorded result counts."""
+    last_line = _last_line(recorded)
     # `complete` and others may write lines after the result, which are not part of it.
     is_longer = 0 < last_line < condition.records
-    directory, answers = RunDirectory(folder), JournalAnswers()
-    journal, records = read_journal(directory.journal.path)
+    answers = JournalAnswers()
+    journal, records = read_journal(RunDirectory(folder).journal.path)
     records = itertools.islice(records, last_line if is_longer else condition.records)
     # Noted answers take memory, and without a result nothing is compared with them.
     noted = iter if recorded is None else answers.noted
     book = book_of(load_banks(folder), journal, noted(records))
     result = state_of(book, folder, recorded)
-    result_content, answers_came_later = result.content, False
+    content, answers_came_later = result.content, False
     if is_longer:
         later_records = itertools.islice(journal.read_new(), condition.records - last_line)
         for record in noted(later_records):
             book.tally.count(record)
             answers_came_later |= not isinstance(record, NOT_OF_THE_RANKING)
-    made_by = str(result.header.versions.get("lm_eval_ccat", ""))
-    counted, judged = list[str](), list[str]()
-    if recorded is not None:
-        counted, judged = _contradictions(recorded, mask_values(result_content), made_by)
-        # The logs of another version's run hold the estimates of that version.
-        written = result_content if made_by == __version__ else recorded
-        judged += answers.contradictions_in_logs(folder, written, CLOSE)
-    judged += _differences_of_config(directory)
-    # The result is out of date, or lines that it counts are gone from the journal.
-    if answers_came_later or last_line > condition.records:
-        counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
-    if counted or judged:
-        words = "The journal gives another result:"
-        if answers_came_later:
-            present = state(folder, condition.records).content
-            words = (
-                f"The result is of {result_content['items_administered']} answers, the journal has "
-                f"{present['items_administered']}: rank --resume writes it anew, and report "
-                "reads the journal:"
-            )
-        # All that was counted agrees; another version judges it in another way.
-        elif not counted and made_by != __version__:
-            words = f"Made by {made_by}; {__version__} comes to other verdicts:"
-        words = _with_lines(words, [*counted, *judged])
-        return Verification(condition, counted, judged, made_by, words)
     # A new copy sums up the money anew, with that of the lines after the result.
-    n_answers, money = result_content["items_administered"], replace(result).money
-    words = _sound_in_words(condition, n_answers, money, has_result=recorded is not None)
-    # The page of a run that goes on is always some seconds old.
+    return Recomputed(replace(result), content, answers, answers_came_later)
+
+
+def _differences_from(
+    recomputed: Recomputed,
+    folder: Path,
+    condition: Condition,
+    recorded: RankingContent | None,
+) -> tuple[list[str], list[str]]:
+    """Return what is recorded otherwise than computed: what is counted, and what is judged."""
+    counted, judged = list[str](), list[str]()
+    content, made_by = recomputed.content, recomputed.made_by
     if recorded is not None:
-        words += _page_doubt(folder, result_content["journal_sha256"])
-    if condition.lost:
-        words += "\nA crash tore the last line; --resume drops it and asks its item again."
-    return Verification(condition, [], [], made_by, words)
+        counted, judged = _contradictions(recorded, mask_values(content), made_by)
+        # The logs of another version's run hold the estimates of that version.
+        written = content if made_by == __version__ else recorded
+        judged += recomputed.answers.contradictions_in_logs(folder, written, CLOSE)
+    judged += _differences_of_config(RunDirectory(folder))
+    # The result is out of date, or lines that it counts are gone from the journal.
+    last_line = _last_line(recorded)
+    if recomputed.answers_came_later or last_line > condition.records:
+        counted.insert(0, f"lines of the journal: recorded {last_line}, now {condition.records}")
+    return counted, judged
+
+
+def _why_other(
+    recomputed: Recomputed, folder: Path, condition: Condition, *, only_judged: bool
+) -> str:
+    """Return why the recorded result may be another one than the journal's."""
+    if recomputed.answers_came_later:
+        present = state(folder, condition.records).content
+        return (
+            f"The result is of {recomputed.content['items_administered']} answers, the journal has "
+            f"{present['items_administered']}: rank --resume writes it anew, and report "
+            "reads the journal:"
+        )
+    # All that was counted agrees; another version judges it in another way.
+    if only_judged and recomputed.made_by != __version__:
+        return f"Made by {recomputed.made_by}; {__version__} comes to other verdicts:"
+    return "The journal gives another result:"
 
 
 def _differences_of_config(directory: RunDirectory) -> list[str]:
@@ -229,13 +281,11 @@ def _with_lines(words: str, lines: Sequence[str]) -> str:
     return "\n  ".join([words, *lines[:MOST_LINES], *more])
 
 
-def _sound_in_words(
-    condition: Condition, n_answers: int, money: Mapping[str, float] | None, has_result: bool
-) -> str:
+def _sound_in_words(condition: Condition, recomputed: Recomputed, has_result: bool) -> str:
     """Return what a sound journal holds, and that it gives the result that is recorded, if any."""
     words = f"Sound: {condition.records} records of format {condition.version}, chained"
-    words += f", {n_answers} answers"
-    if money:
+    words += f", {recomputed.content['items_administered']} answers"
+    if money := recomputed.result.money:
         billed, assumed, unknown = (dollars(money[column]) for column in COLUMNS)
         words += f", {billed} billed, {assumed} assumed and {unknown} unknown"
     return words + ("; they give the recorded result." if has_result else "; no result yet.")

@@ -128,19 +128,24 @@ def _load(settings: BertScoreSettings) -> Any:
         ) from error
     # bert-score looks for a baseline when it first scores, which is too late to say what is wrong.
     if settings.baseline is not None:
-        try:
-            _ = scorer.baseline_vals
-        except (OSError, ValueError, IndexError, TypeError) as error:
-            raise MetricError(
-                f"metric bertscore has no baseline {settings.baseline!r} for {settings.model}: "
-                f"{_in_one_line(error)}; name a baseline file with a row for each layer in "
-                "CCAT_BERTSCORE_BASELINE, or leave it out"
-            ) from error
+        _require_baseline(scorer, settings)
     tokenizer = scorer._tokenizer
     # Such a "limit" overflows fast tokenizers; use the model's own.
     if tokenizer.model_max_length > _NO_LIMIT:
         tokenizer.model_max_length = _most_tokens(scorer._model)
     return scorer
+
+
+def _require_baseline(scorer: Any, settings: BertScoreSettings) -> None:
+    """Load the baseline of a `bert_score.BERTScorer`, or say that it cannot be had."""
+    try:
+        _ = scorer.baseline_vals
+    except (OSError, ValueError, IndexError, TypeError) as error:
+        raise MetricError(
+            f"metric bertscore has no baseline {settings.baseline!r} for {settings.model}: "
+            f"{_in_one_line(error)}; name a baseline file with a row for each layer in "
+            "CCAT_BERTSCORE_BASELINE, or leave it out"
+        ) from error
 
 
 def _in_one_line(error: Exception) -> str:

@@ -224,6 +224,16 @@ class Claim:
         truly_ahead = np.sign(truth.signed_means[:, None] - truth.signed_means[None, :])
         return np.where(self.ahead == 0, 0, np.where(self.ahead == truly_ahead, 1, -1))
 
+    def tau(self, truth: Truth) -> float | None:
+        """Return Kendall's tau of the order with the true one; None if all models are equal."""
+        # Models that are all equal have no order to find.
+        if not np.ptp(truth.signed_means) > 0:
+            return None
+        # A method that calls all models equal has found nothing of the order.
+        return (
+            kendall_tau(self.order_key, truth.signed_means) if np.ptp(self.order_key) > 0 else 0.0
+        )
+
     @classmethod
     def of(cls, verdicts: Verdicts, intervals: Floats) -> Claim:
         """Return what verdicts on tested models say, with intervals of the models' means.
@@ -289,44 +299,41 @@ def replay_of(truth: Truth, began: float, claim: Claim, *, cost: float, **run: A
     **run
         The fields of `Replay` that say which run this is, and what it asked.
     """
-    errors, correctness = claim.estimates - truth.means, claim.correctness(truth)
+    return Replay(
+        tau=claim.tau(truth),
+        errors=claim.estimates - truth.means,
+        standard_errors=claim.standard_errors,
+        covered=claim.covered(truth),
+        order=tuple(run["holdout"][i] for i in np.argsort(-claim.order_key, kind="stable")),
+        cost=float(cost),
+        seconds=time.perf_counter() - began,
+        **_pair_figures(truth, claim),
+        **run,
+    )
+
+
+def _pair_figures(truth: Truth, claim: Claim) -> dict[str, Any]:
+    """Return the fields of `Replay` on pairs: as many as the claim says something of."""
     upper = np.triu_indices(len(truth.means), 1)
-    tied = truth.tied[upper]
-    tau = None
-    # Models that are all equal have no order to find.
-    if np.ptp(truth.signed_means) > 0:
-        # A method that calls all models equal has found nothing of the order.
-        key = claim.order_key
-        tau = kendall_tau(key, truth.signed_means) if np.ptp(key) > 0 else 0.0
-    pair_figures: dict[str, Any] = {}
+    tied, correctness = truth.tied[upper], claim.correctness(truth)
+    figures: dict[str, Any] = {"pairs": len(tied), "true_ties": int(tied.sum())}
     if correctness is not None:
         correctness = correctness[upper]
         is_open = correctness == 0
-        pair_figures = {
+        figures |= {
             "ties": int(is_open.sum()),
             "ties_right": int((is_open & tied).sum()),
             "decided": int((~is_open).sum()),
             "decided_right": int((correctness > 0).sum()),
         }
     if claim.variance is not None and claim.df is not None:
-        pair_figures |= {
+        errors = claim.estimates - truth.means
+        figures |= {
             "difference_errors": (errors[:, None] - errors[None, :])[upper],
             "difference_standard_errors": np.sqrt(claim.variance[upper]),
             "difference_df": claim.df[upper],
         }
-    return Replay(
-        tau=tau,
-        pairs=len(tied),
-        true_ties=int(tied.sum()),
-        errors=errors,
-        standard_errors=claim.standard_errors,
-        covered=claim.covered(truth),
-        order=tuple(run["holdout"][i] for i in np.argsort(-claim.order_key, kind="stable")),
-        cost=float(cost),
-        seconds=time.perf_counter() - began,
-        **pair_figures,
-        **run,
-    )
+    return figures
 
 
 # -- runs pooled ----------------------------------------------------------------------------------
