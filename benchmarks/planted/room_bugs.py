@@ -1301,8 +1301,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "requests of different settings share a call",
-            "by_settings.setdefault(repr(request.args[1]), [])",
-            "by_settings.setdefault('', [])",
+            "grouped((repr(request.args[1]), n)",
+            "grouped(('', n)",
         ),
         (
             "user and password stay in the address",

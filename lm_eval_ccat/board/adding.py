@@ -228,8 +228,7 @@ def _name_among(
     differences_from = {
         name: _differences(configurations, peer)
         for name, peer in configurations_on_board.items()
-        if name.startswith(base)
-        and any(peer.get(task, {}).get("model") == base for task in configurations)
+        if any(peer.get(task, {}).get("model") == base for task in configurations)
     }
     # Full results of one configuration have one name, whatever their logs call it.
     for name, differences in differences_from.items():

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..errors import HarnessError
+from ..grouping import grouped
 from ..masking import mask_text
 from ..shown import short
 from . import internals
@@ -771,9 +772,7 @@ def server_calls(lm: Any, requests: Sequence[Any]) -> list[ServerCall]:
     # All are encoded by the model's tokenizer at once.
     if requests and requests[0].request_type == "loglikelihood":
         return list(_likelihoods(lm, requests))
-    by_settings: dict[str, list[int]] = {}
-    for position, request in enumerate(requests):
-        by_settings.setdefault(repr(request.args[1]), []).append(position)
+    by_settings = grouped((repr(request.args[1]), n) for n, request in enumerate(requests))
     size = max(1, int(lm._batch_size))
     calls = []
     for positions in by_settings.values():

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import __version__
 from ..bank.outcome import Outcome
+from ..grouping import grouped
 from ..harness import internals
 from ..methods.belief import POPULATION
 from ..records import Header
@@ -27,9 +28,7 @@ def header_of_plan(plan: Plan) -> Header:
         for task, outcomes in plan.outcomes_by_task.items()
     }
     asking = [session.asking for session in plan.sessions.values()]
-    accepted: dict[str, list[str]] = {}
-    for difference in plan.accepted:
-        accepted.setdefault(difference.change, []).append(difference.text)
+    accepted = grouped((difference.change, difference.text) for difference in plan.accepted)
     return Header(
         bank_sha256="+".join(outcome.bank.sha256 for outcome in plan.all_outcomes),
         task={

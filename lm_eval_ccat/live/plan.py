@@ -15,6 +15,7 @@ from ..bank.file import located, public_banks
 from ..bank.outcome import Outcome
 from ..bank.suite import SuiteBank
 from ..errors import CcatError, MetricError, UsageError
+from ..grouping import grouped
 from ..harness import TaskSession
 from ..harness.task_metrics import leading, why_not_scored, writing_system_note
 from ..methods.belief import RUN
@@ -396,10 +397,9 @@ def _require_sense_for_tasks(spec: Spec, tasks: Sequence[str]) -> None:
 
 def _listed_twice(models: Sequence[ModelSpec]) -> Iterator[str]:
     """Yield a warning of each model that stands in a list under several names."""
-    names: dict[str, list[str]] = {}
-    for entry in models:
-        configuration = repr((entry.model, sorted(entry.model_args.items())))
-        names.setdefault(configuration, []).append(entry.name)
+    names = grouped(
+        (repr((entry.model, sorted(entry.model_args.items()))), entry.name) for entry in models
+    )
     for first_name, *further_names in names.values():
         if further_names:
             yield (

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..bank.settings import TOKEN_LIMITS, Sampling, differing_generation, sampling
 from ..errors import OtherScoringError, ScoreTableError
+from ..grouping import grouped
 from ..harness import TaskSession
 from ..metrics.text_pairs import parts_of
 from ..runs.differences import CUT_SHORT, PROMPTS, SCORING_CODE
@@ -106,10 +107,7 @@ def runs_by_model(
             with suppress(ScoreTableError):
                 runs += find_runs(path, task)[0]
     runs = runs if other_versions else comparable_runs(runs)[0]
-    by_model: dict[str, list[LoggedRun]] = {}
-    for run in sorted(runs, key=lambda run: run.date):
-        by_model.setdefault(run.model, []).append(run)
-    return by_model
+    return grouped((run.model, run) for run in sorted(runs, key=lambda run: run.date))
 
 
 def documents_of(run: LoggedRun) -> set[Any]:

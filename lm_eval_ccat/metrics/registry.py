@@ -124,8 +124,7 @@ def _declared(config: Mapping[str, Any] | None, metric: str, known: Scale | None
     entry, owner = _entry_of(config, metric)
     # A range beside another metric, or beside the function of several, is not this metric's.
     declaration = _declaration(config, metric, entry if owner is _Owner.METRIC else {})
-    higher = entry.get("higher_is_better")
-    higher = higher if isinstance(higher, bool) else None
+    higher = _true_or_false(entry, "higher_is_better", str(entry.get("metric", metric)))
     # A metric without an entry of its own takes the direction of another metric, unless its own is
     # stated: by the table, by a word for an error in its name, or by the task's YAML.
     own_direction = known or has_error_word(metric) or _states_direction(declaration)
@@ -253,14 +252,20 @@ def is_scored_by_task(metric: str, config: Mapping[str, Any]) -> bool:
     return _declared(config, parts_of(metric).base, None).is_number
 
 
+def _true_or_false(declaration: Mapping[str, Any], key: str, metric: str) -> bool | None:
+    """Return a direction that a task's YAML states; None if it states none."""
+    value = declaration.get(key)
+    # A direction that is written as a text would be true, also as "false".
+    if not (value is None or isinstance(value, bool)):
+        raise ScaleError(f"{key} of metric {metric} must be true or false, not {value!r}")
+    return value
+
+
 def _declared_direction(declaration: Mapping[str, Any], metric: str) -> bool | None:
     """Return whether a declaration says that higher scores are better; None if it does not say."""
     directions: set[bool] = set()
     for key in ("higher_is_better", "lower_is_better"):
-        value = declaration.get(key)
-        # A direction that is written as a text would be true, also as "false".
-        if not (value is None or isinstance(value, bool)):
-            raise ScaleError(f"{key} of metric {metric} must be true or false, not {value!r}")
+        value = _true_or_false(declaration, key, metric)
         if value is not None:
             directions.add(value == (key == "higher_is_better"))
     if len(directions) > 1:

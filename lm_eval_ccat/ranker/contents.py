@@ -19,6 +19,7 @@ import numpy as np
 from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import ScaleError, UsageError
+from ..grouping import grouped
 from ..methods.belief import Belief, Indices
 from ..methods.method import method_of
 from ..methods.policy import Policy
@@ -659,9 +660,7 @@ def _checked_bank(bank: Any) -> ItemBank:
 
 def _by_task(banks: Banks) -> dict[str, list[Outcome]]:
     """Return the outcomes of every task, checked."""
-    out: dict[str, list[Outcome]] = {}
-    for outcome in _outcomes(banks):
-        out.setdefault(outcome.task, []).append(outcome)
+    out = grouped((outcome.task, outcome) for outcome in _outcomes(banks))
     if not out:
         raise UsageError("a ranking needs the bank of at least one task")
     for task, of_task in out.items():

@@ -254,11 +254,8 @@ class Ranker:
         score = _ranked_score(contents, sizes, across=SWITCH.check(across, "across"))
         references = self._placed(known, score, test, prices)
         rule = stopping_rule(stop)
-        # A rule in words must fit the models here. One that comes as an object is not checked: a
-        # run that is resumed with it may get further models later.
-        if isinstance(stop, str):
-            n_known = len(references.names) if references else 0
-            require_models_beyond_top(rule, len(prices) + n_known)
+        n_known = len(references.names) if references else 0
+        require_models_beyond_top(rule, len(prices) + n_known)
         limits = tightest_limits(rule, budget, max_items)
         self._max_items = limits.max_items
         self._accounts = Accounts(

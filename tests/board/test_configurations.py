@@ -108,7 +108,11 @@ def test_a_model_that_is_run_again_does_not_get_the_better_results(board, tmp_pa
 
 
 @pytest.mark.long
-def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configuration(tmp_path):
+@pytest.mark.parametrize(("name", "full_name"), [(None, "org/m@main"), ("mine", "org/m")])
+def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configuration(
+    tmp_path, name, full_name
+):
+    """A configuration has one name, also where the user named its estimate."""
     scores = [[float(n < m + d) for n in range(8)] for d in (0, 1) for m in range(1, 6)]
     table = ScoreTable.from_arrays(scores, metric="exact_match", models=list("abcdefghij"))
     table.write(tmp_path / "full.csv")
@@ -117,12 +121,12 @@ def test_full_results_do_not_take_the_place_of_an_estimate_of_another_configurat
     config = {"model_args": "pretrained=org/m,revision=step2000"}
     write_run(part, "org/m", rows_of(SCORES[:5]), config=config, adaptive={"demo": {"items": 5}},
               samples={"original": 8, "effective": 5})  # fmt: skip
-    [estimate] = place(board, part).rows
+    [estimate] = place(board, part, name=name).rows
     assert estimate.tasks["demo"].configuration["revision"] == "step2000"
     [full] = add(board, logs(tmp_path)).rows
-    assert {"org/m", full.model} <= set(names(board)) and full.model == "org/m@main"
+    assert {estimate.model, full.model} <= set(names(board)) and full.model == full_name
     [same] = add(board, logs(tmp_path, ",revision=step2000")).rows
-    assert same.model == "org/m"
+    assert same.model == estimate.model == (name or "org/m")
 
 
 def test_a_template_that_is_not_known_is_no_other_than_one_that_is(board, tmp_path):

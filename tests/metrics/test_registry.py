@@ -129,6 +129,7 @@ def test_what_cannot_be_used_is_refused_with_metric_task_and_remedy():
         ("grade", listing, r"ccat_scales\.grade"),
         ("grade", turned, r"write it as \[-100, 100\]"),
         ("grade", of_text, "lower_is_better of metric grade must be true or false, not 'no'"),
+        ("acc", listed("acc", higher_is_better="no"), "metric acc must be true or false, not 'no'"),
     ):
         with pytest.raises(CcatError, match=words):
             find_metric(name, task="t", config=config)

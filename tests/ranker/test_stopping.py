@@ -39,7 +39,7 @@ def run(stop, models=EVEN, **options):
         (AllDecided() | Budget(17), EVEN, "the budget is used up (0 of 17 left)", False),
         (Unlimited() | MaxItems(20), EVEN, "the limit of 20 items per model is reached", False),
         (Unlimited() | MaxItems(20), "ac", "the limit of 20 items per model is reached", True),
-        (TopDecided(2), "ac", "the best 2 are decided", True),
+        (TopDecided(1), "ac", "the best model is decided", True),
     ],
     ids=repr,
 )
@@ -102,6 +102,10 @@ def test_of_several_limits_the_tightest_holds(limits):
         ),
         (lambda: Ranker(bank(), EVEN, stop="top 0"), "stop 'top 0': .* whole number of at least 1"),
         (lambda: Ranker(bank(), ["a", "b"], stop="top 2"), "must be below the number of models, 2"),
+        (
+            lambda: Ranker(bank(), list("ab"), stop=TopDecided(2)),
+            "below the number of models, 2",
+        ),
         (lambda: Ranker(bank(), EVEN, stop="se x"), "stop 'se x': .* must be a number, not 'x'"),
         (lambda: Ranker(bank(), EVEN, stop="top"), r"stop 'top': write `top K` \(the best K are"),
         (lambda: Ranker(bank(), EVEN, stop="limits 3"), "stop 'limits 3': write `limits`"),

@@ -11,12 +11,12 @@ import inspect
 import json
 import random
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import HarnessError
+from ...grouping import grouped
 from .names import BUILDING, attribute, is_stock, resolve
 
 #: Seed of few-shot examples if none is given to the harness.
@@ -426,10 +426,8 @@ def _build_all(task: Any, lm: Any, options: Mapping[str, Any]) -> dict[int, list
     )
     if options.get("write_out"):
         resolve("lm_eval.evaluator_utils:print_writeout|_print_writeout")(task)
-    grouped: dict[int, list[Any]] = defaultdict(list)
-    for instance in task.instances:
-        grouped[instance.doc_id].append(instance)
-    return {doc_id: sorted(group, key=lambda i: i.idx) for doc_id, group in grouped.items()}
+    by_document = grouped((instance.doc_id, instance) for instance in task.instances)
+    return {doc_id: sorted(group, key=lambda i: i.idx) for doc_id, group in by_document.items()}
 
 
 def _build_one(task: Any, prompt_options: Mapping[str, Any], doc_id: int, doc: Any) -> list[Any]:

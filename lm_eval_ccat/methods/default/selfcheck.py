@@ -18,6 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ...grouping import grouped
 from ...metrics.scale import Floats
 from ..belief import Belief, Indices
 from ..calibration import FEW_MODELS, GROUPS
@@ -171,9 +172,7 @@ def _dealt(
     The largest family is dealt out first. Models of a family of more than `largest` are dealt out
     one by one, in the order of `models`.
     """
-    by_family: dict[str, list[int]] = {}
-    for model in models:
-        by_family.setdefault(families[model], []).append(model)
+    by_family = grouped((families[model], model) for model in models)
     groups: list[list[int]] = [[] for _ in range(n_groups)]
     for family in sorted(by_family.values(), key=lambda members: -len(members)):
         for members in [family] if len(family) <= largest else [[model] for model in family]:
