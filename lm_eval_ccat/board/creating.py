@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..bank import ItemBank, SuiteBank, is_suite
 from ..bank.file import bank_files, located
 from ..errors import RunError, UsageError
-from ..files import replace_text
 from ..live.outcomes import tasks_of_bank
 from ..metrics.scale import differing_scales
 from ..scores.table import reader_of
@@ -23,21 +21,15 @@ from ..shown import first_of
 from ..upkeep.build import build
 from .adding import add_full
 from .folder import (
-    BANKS,
-    EXPOSURE,
-    FORMAT,
     LOCK,
     RULES,
-    RUNS,
-    SUITE_FOLDER,
-    VERSION,
     Board,
     Rules,
     changed_rules,
-    keep_hashes,
     one_bank_each,
     read_rules,
-)  # fmt: skip
+    write_board,
+)
 from .scoring import forget_scoring
 
 
@@ -127,7 +119,7 @@ def init(
         if exists:
             with Board(path).locked():
                 _retire_banks(Board(path), bank_of)
-                _write(path, suite, new_rules)
+                write_board(path, suite, new_rules)
         else:
             _create(path, suite, new_rules, None if has_banks else source, say)
     except OSError as error:
@@ -146,7 +138,7 @@ def _create(
     # It is made elsewhere and copied once it is whole, so that a failure leaves no half of a board.
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder, "board")
-        _write(draft, suite, rules)
+        write_board(draft, suite, rules)
         if full_results is not None:
             added = add_full(Board(draft), full_results, calibrated=True)
             for line in (*added.notes, *added.reasons):
@@ -154,16 +146,6 @@ def _create(
         # The draft's lock file is of a lock on the draft, and would lock no board.
         without_lock = shutil.ignore_patterns(LOCK)
         shutil.copytree(draft, path, dirs_exist_ok=True, ignore=without_lock)
-
-
-def _write(folder: Path, suite: SuiteBank, rules: Rules) -> None:
-    """Write the banks and the rules of a board."""
-    folder.mkdir(exist_ok=True)
-    suite.save(folder / SUITE_FOLDER)
-    content = {"format": FORMAT, "version": VERSION, **asdict(rules)}
-    replace_text(folder / RULES, json.dumps(content, indent=1) + "\n")
-    replace_text(folder / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
-    keep_hashes(folder, [*folder.glob(f"{SUITE_FOLDER}/*"), *folder.glob(f"{BANKS}/*")])
 
 
 def _retire_banks(board: Board, new_banks: Mapping[str, ItemBank]) -> None:

@@ -20,7 +20,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -283,6 +283,16 @@ def keep_hashes(folder: Path, files: Iterable[Path]) -> None:
     known |= {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
     known = {name: sha256 for name, sha256 in known.items() if sha256}
     replace_text(folder / HASHES, json.dumps(known, indent=1) + "\n")
+
+
+def write_board(folder: Path, suite: SuiteBank, rules: Rules) -> None:
+    """Write the banks and the rules of a board."""
+    folder.mkdir(exist_ok=True)
+    suite.save(folder / SUITE_FOLDER)
+    content = {"format": FORMAT, "version": VERSION, **asdict(rules)}
+    replace_text(folder / RULES, json.dumps(content, indent=1) + "\n")
+    replace_text(folder / ".gitignore", f"{RUNS}/\n{LOCK}\n{EXPOSURE}\n")
+    keep_hashes(folder, [*folder.glob(f"{SUITE_FOLDER}/*"), *folder.glob(f"{BANKS}/*")])
 
 
 def one_bank_each(suite: SuiteBank, source: Path) -> dict[str, ItemBank]:
