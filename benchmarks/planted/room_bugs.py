@@ -471,11 +471,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "",
         ),
         (
-            "a model that lacks documents has full results",
-            "if judgement.reason or lacking:",
-            "if judgement.reason or not asked.n_items:",
-        ),
-        (
             "a model's full score is the mean of its scores on [0, 1]",
             "(float(end) for end in table.scale.restore(np.array([mean, low, high])))",
             "(float(end) for end in (mean, low, high))",
@@ -487,6 +482,16 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
     ),
     "board/admission": (
+        (
+            "logs of all documents of a board are limited ones",
+            "if not reason and asked.n_items < bank.n_items:",
+            "if not reason:",
+        ),
+        (
+            "a model that lacks documents has full results",
+            "if in_full and not reason:",
+            "if not in_full and not reason:",
+        ),
         (
             "a model is left out for one that stands in the ledger",
             "not isinstance(reason, InLedger)",
@@ -505,11 +510,6 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "an empty folder stays of a placing without rows",
             "if added.rows or not _tally_of(run_dir).answered:",
             "if added.rows:",
-        ),
-        (
-            "logs of all documents of a board are limited ones",
-            "if model not in refused.left_out and asked.n_items < bank.n_items:",
-            "if model not in refused.left_out:",
         ),
         (
             "a model that stands on the board is placed again",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -22,8 +22,8 @@ from ..scores import ScoreTable
 from ..scores.configuration import DifferingSetting, differing_configurations, named_apart
 from ..scores.reading import Logged
 from ..scores.table import read_beside
-from ..shown import first_of, one_line_per_kind, some
-from .admission import Added, InLedger, notes_of, scores_to_add, tables_of
+from ..shown import first_of, some
+from .admission import Added, InLedger, leave_out_by_documents, notes_of, tables_of
 from .folder import (
     CONFIDENCE,
     DRAFT,
@@ -111,7 +111,7 @@ def add_full(board: Board, source: Path, calibrated: bool = False) -> Added:
             task_score = row and row.tasks.get(task)
             return calibrated or bool(task_score and _proves(board, task_score, task, asked, model))
 
-        _leave_out_by_documents(board, source, tables, added, is_verified)
+        leave_out_by_documents(board, source, tables, added, in_full=True, is_verified=is_verified)
         scores = _keep_scores(board, tables, added.left_out)
         for model, tasks in scores.items():
             row = _row_of_full_results(board, model, tasks)
@@ -347,34 +347,6 @@ def _proves(
 def _alike(score: float, peer: float) -> bool:
     """Whether two means are equal, except for rounding by another order of the sum."""
     return math.isclose(score, peer, rel_tol=1e-12, abs_tol=1e-12)
-
-
-def _leave_out_by_documents(
-    board: Board,
-    source: Path,
-    tables: Mapping[str, ScoreTable],
-    added: Added,
-    is_verified: Callable[[str, ScoreTable, str], bool],
-) -> None:
-    """Leave out models that lack documents of the board or have others, as `added` then says."""
-    doubts: dict[str, list[str]] = {}
-    for task, table in tables.items():
-        bank, doubts[task] = board.banks[task], []
-        for model, asked, judgement, limited in scores_to_add(
-            board, source, task, table, is_verified
-        ):
-            doubts[task] += filter(None, [judgement.doubt])
-            lacking = bank.compare(asked.doc_ids, asked.doc_hashes).missing
-            if judgement.reason or lacking:
-                added.left_out[model] = (
-                    judgement.reason
-                    or limited
-                    or (
-                        f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
-                        "`board place` estimates the rest"
-                    )
-                )
-    added.notes += one_line_per_kind(doubts)
 
 
 def _keep_scores(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -180,48 +180,48 @@ def judge_documents(
     return Judgement(doubt="; ".join(doubts))
 
 
-class ScoresToAdd(NamedTuple):
-    """A model's scores on a task, and what speaks against a row of them.
-
-    Attributes
-    ----------
-    model : str
-    asked : ScoreTable
-        The items that the model has scores on.
-    judgement : Judgement
-        Of their documents and prompts.
-    limited : str
-        Why no row is made of the first documents alone; "" if the model was asked others, too.
-    """
-
-    model: str
-    asked: ScoreTable
-    judgement: Judgement
-    limited: str
-
-
-def scores_to_add(
+def leave_out_by_documents(
     board: Board,
     source: Path,
-    task: str,
-    table: ScoreTable,
+    tables: Mapping[str, ScoreTable],
+    added: Added,
+    *,
+    in_full: bool,
     is_verified: Callable[[str, ScoreTable, str], bool] = lambda task, asked, model: False,
-) -> Iterator[ScoresToAdd]:
-    """Yield the scores of each model in a table of a task, as far as the model has them.
+) -> None:
+    """Leave out models by the documents that they have scores on, as `added` then says.
 
     Parameters
     ----------
     board : Board
     source : Path
-        What the table was read from.
-    task : str
-    table : ScoreTable
+        What the tables were read from.
+    tables : mapping of task to ScoreTable
+    added : Added
+        Gets the models that are left out, with the first reason of each, and notes on what is not
+        known of the documents of others.
+    in_full : bool
+        Whether models that lack documents are left out, however they were chosen.
     is_verified : callable, optional
         ``(task, asked, model) -> bool``: whether scores are known to be of the board's documents.
     """
-    limited = why_limited(source, task, table)
-    for model, scores in zip(table.models, table.model_scores()):
-        asked = table.take(np.flatnonzero(np.isfinite(scores)))
-        verified = is_verified(task, asked, model)
-        judgement = judge_documents(board.banks[task], task, asked, model, verified=verified)
-        yield ScoresToAdd(model, asked, judgement, limited.get(model, ""))
+    doubts: dict[str, list[str]] = {}
+    for task, table in tables.items():
+        bank, doubts[task] = board.banks[task], []
+        limited = why_limited(source, task, table)
+        for model, scores in zip(table.models, table.model_scores()):
+            asked = table.take(np.flatnonzero(np.isfinite(scores)))
+            verified = is_verified(task, asked, model)
+            reason, doubt = judge_documents(bank, task, asked, model, verified=verified)
+            doubts[task] += filter(None, [doubt])
+            # Only of a model that lacks documents it matters how it came by those that it has.
+            if not reason and asked.n_items < bank.n_items:
+                reason = limited.get(model, "")
+                if in_full and not reason:
+                    reason = (
+                        f"it has {asked.n_items} of {bank.n_items} documents of {task}; "
+                        "`board place` estimates the rest"
+                    )
+            if reason:
+                added.left_out.setdefault(model, reason)
+    added.notes += one_line_per_kind(doubts)

@@ -32,7 +32,7 @@ from ..scores.configuration import configuration_of, model_name_of
 from ..scores.prompts import compare_prompts
 from ..scores.reading import YAML
 from ..shown import one_line_per_kind, plural
-from .admission import OTHER_PROMPTS, Added, InLedger, notes_of, scores_to_add, tables_of
+from .admission import OTHER_PROMPTS, Added, InLedger, leave_out_by_documents, notes_of, tables_of
 from .checking import bank_hashes_of, rows_of_journal
 from .folder import (
     CONFIDENCE,
@@ -681,21 +681,12 @@ def _left_out_of_logs(board: Board, source: Path, tables: Mapping[str, ScoreTabl
     """
     compared = other_scoring(board, source, tables)
     refused = Added(left_out=compared.refused, notes=[*notes_of(tables), *compared.notes])
-    doubts: dict[str, list[str]] = {task: [] for task in tables}
     models = dict.fromkeys(model for table in tables.values() for model in table.models)
     for task, table in tables.items():
         for model in models:
             if model not in table.models:
                 refused.left_out[model] = f"no results on {task}"
-        bank = board.banks[task]
-        for model, asked, (reason, doubt), limited in scores_to_add(board, source, task, table):
-            doubts[task] += filter(None, [doubt])
-            # A model with scores on all documents was not limited to the first ones.
-            if model not in refused.left_out and asked.n_items < bank.n_items:
-                reason = reason or limited
-            if reason:
-                refused.left_out[model] = reason
-    refused.notes += one_line_per_kind(doubts)
+    leave_out_by_documents(board, source, tables, refused, in_full=False)
     return refused
 
 
