@@ -125,7 +125,6 @@ _WRITING_SHARE = 0.1
 def write_report(
     run_dir: StoredRun | str | Path,
     output: str | Path | None = None,
-    most_documents: int | None = None,
     refresh: float | None = None,
 ) -> Path:
     """Write the HTML page of a finished or running ranking.
@@ -136,8 +135,6 @@ def write_report(
         The directory that `rank` wrote, or a run that was read from it.
     output : path, optional
         File of the page; ``report.html`` in the run directory by default. Replaced in one step.
-    most_documents : int, optional
-        Largest number of documents, those that weighed most in the decisions; by default all.
     refresh : float, optional
         Seconds after which the page of an unfinished run reloads itself.
 
@@ -158,16 +155,16 @@ def write_report(
     """
     run = run_dir if isinstance(run_dir, StoredRun) else read_run(run_dir)
     target = Path(output) if output is not None else run.path / PAGE
-    text = mask_text(render(run, most_documents, refresh))
+    text = mask_text(render(run, refresh))
     with writing(target):
         replace_text(target, text, private=output is None)
     return target
 
 
-def render(run: StoredRun, most_documents: int | None = None, refresh: float | None = None) -> str:
+def render(run: StoredRun, refresh: float | None = None) -> str:
     """Render the page of a run as HTML; `refresh` applies only to an unfinished run."""
     course = replayed_course(run)
-    n_documents, data = _data(run, course, most_documents)
+    n_documents, data = _data(run, course)
     order = run.result["order"]
     content: dict[str, Any] = vars(View(run, course)) | {
         "matrix_as_table": len(order) <= MATRIX_AS_TABLE,
@@ -190,11 +187,11 @@ def render(run: StoredRun, most_documents: int | None = None, refresh: float | N
     return str(jinja.get_template("page.html.j2").render(**content))
 
 
-def _data(run: StoredRun, course: Course | None, max_documents: int | None) -> tuple[int, str]:
+def _data(run: StoredRun, course: Course | None) -> tuple[int, str]:
     """Return the number of documents on the page, and the JSON from which its script draws."""
     order = run.result["order"]
     position = {model: j for j, model in enumerate(run.models)}
-    entries = documents(run, None if course is None else course.expected, max_documents)
+    entries = documents(run, None if course is None else course.expected)
     # Of each model and those below it: P(better) in per cent, -1 where the result of a leaderboard
     # does not list the pair; how far it leads, in words; and whether it is decided.
     places = {model: n for n, model in enumerate(order)}
@@ -396,9 +393,7 @@ TEXT_BUDGET = 16_000_000
 TEXT_LIMITS = (20_000, 8_000, 4_000, 2_000, 1_000, 500, 250, 120)
 
 
-def documents(
-    run: StoredRun, expected: Mapping[str, Floats] | None, max_documents: int | None = None
-) -> list[dict[str, object]]:
+def documents(run: StoredRun, expected: Mapping[str, Floats] | None) -> list[dict[str, object]]:
     """Return the documents that were asked, those that weighed most in the decisions first.
 
     Parameters
@@ -406,8 +401,6 @@ def documents(
     run : StoredRun
     expected : mapping of str to ndarray, optional
         Expected scores on [0, 1] in bank order, to show which answers were surprising.
-    max_documents : int, optional
-        Largest number of documents.
 
     Returns
     -------
@@ -425,7 +418,7 @@ def documents(
         doc = table.docs[number]
         return -weight[doc], -spread[doc], str(doc)
 
-    numbers = sorted(range(len(table.docs)), key=importance)[:max_documents]
+    numbers = sorted(range(len(table.docs)), key=importance)
     # Even the shortest texts of all answers may be too much for a page; one document always fits.
     answers_so_far = np.cumsum(np.bincount(table.doc, minlength=len(spread))[numbers])
     n_fitting = int((answers_so_far <= TEXT_BUDGET // TEXT_LIMITS[-1]).sum())
