@@ -93,7 +93,7 @@ def compare_live(
         A model was set aside, or the comparison was interrupted.
     """
     _require_options(sides, options)
-    baseline, candidate = names = _names(sides, models)
+    names = _names(sides, models)
     resume = run_dir is not None and holds_answers(RunDirectory(run_dir))
     logs = {name: [str(side)] for name, side in zip(names, sides) if not isinstance(side, Mapping)}
     spec = _spec_of(sides, names, logs, options)
@@ -103,23 +103,28 @@ def compare_live(
         spec, run_dir, observer, resume=resume, retry=resume, asked=asked,
         plan=stored.plan, models=stored.models,
     ) as run:  # fmt: skip
-        ended, tally, outcome = run.ask(), run.book.tally, run.plan.outcome
+        ended, tally = run.ask(), run.book.tally
         _require_end(tally.set_aside, ended, run_dir)
-        scale = outcome.metric.scale
-        differences = _differences(run, margin)
-        compared = Compared(
-            outcome.task, outcome.metric.name, outcome.filter, scale.describe(),
-            differences.benchmark, {}, question=spec.question, sampled=run.plan.sampled,
-            other_question=differences.population, higher_is_better=scale.higher_is_better,
-            n_items=len(run.plan.offered), losses=_losses(run, names, scale),
-        )  # fmt: skip
         result = run.state()
         warnings = [*run.plan.warnings, *result.warnings]
         warnings += [f"changed since the comparison began: {change}" for change in result.changes]
         return Comparison(
-            baseline, candidate, margin, spec.confidence, [compared], list(dict.fromkeys(warnings)),
-            sum_of(tally.paid.values()), {name: tally.asked.get(name, 0) for name in asked},
+            *names, margin, spec.confidence, [_compared(run, names, margin)],
+            list(dict.fromkeys(warnings)), sum_of(tally.paid.values()),
+            {name: tally.asked.get(name, 0) for name in asked},
         )  # fmt: skip
+
+
+def _compared(run: Run, names: Sequence[str], margin: float) -> Compared:
+    """Return what the answers say of the two models by the metric of the run."""
+    plan, outcome = run.plan, run.plan.outcome
+    scale, differences = outcome.metric.scale, _differences(run, margin)
+    return Compared(
+        outcome.task, outcome.metric.name, outcome.filter, scale.describe(),
+        differences.benchmark, {}, question=run.spec.question, sampled=plan.sampled,
+        other_question=differences.population, higher_is_better=scale.higher_is_better,
+        n_items=len(plan.offered), losses=_losses(run, names, scale),
+    )  # fmt: skip
 
 
 def _require_options(sides: Sequence[Any], options: Mapping[str, Any]) -> None:

@@ -479,6 +479,11 @@ class Run:
         for change in changed.changes:
             tell = self.observer.warn if change.startswith("versions.") else self.observer.note
             tell(f"changed since the run began: {change}")
+        self._take_up(book, to_restore)
+        return book
+
+    def _take_up(self, book: Book, to_restore: Sequence[str]) -> None:
+        """Write that models are asked again: all that were away, and others that were set aside."""
         for name in sorted(book.tally.away):
             book.event(Restore(model=name))
         # Models that were only away have just been taken up, so the others are left.
@@ -489,10 +494,10 @@ class Run:
             # The ranking may have ended because they were missing. A budget that is stated anew,
             # even the same one, lets it go on.
             changes = [f"{name}: taken up again" for name in still_aside]
-            budget = NO_LIMIT if plan.charges.budget is None else plan.charges.budget
+            stated_budget = self.plan.charges.budget
+            budget = NO_LIMIT if stated_budget is None else stated_budget
             restored = Differences(refused=[], changes=changes, ranker={"budget": budget})
-            book.change(restored, identity_of(plan))
-        return book
+            book.change(restored, identity_of(self.plan))
 
     def _lose_unanswered(self, book: Book, in_flight: Mapping[str, int]) -> None:
         """Record that a kill lost the oldest open asks of each model, as many as were in flight.
