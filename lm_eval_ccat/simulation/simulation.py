@@ -236,10 +236,9 @@ def simulate(
     CONFIDENCE.check(confidence, "confidence")
     benchmark = Benchmark.of(_scores_at(table, metric, reading), weights)
     n_items, n_tasks = len(benchmark.items), len(benchmark.tables)
-    all_lengths = lengths_to_replay(lengths, items_per_model, n_items, spend, n_tasks)
     protocol = Protocol(
         methods=strategies,
-        lengths=all_lengths,
+        lengths=lengths_to_replay(lengths, items_per_model, n_items, spend, n_tasks),
         units=item_units(benchmark.items, units),
         confidence=confidence,
         spend=spend,
@@ -255,12 +254,12 @@ def simulate(
     replayed = _replay(all_folds, protocol, benchmark, processes, on_progress)
     # The other lengths are for the sweep alone.
     main_runs = [replay for replay in replayed.replays if replay.items_per_model == items_per_model]
-    sweep = _sweep(replayed.replays, all_lengths, n_items, confidence)
+    sweep = _sweep(replayed.replays, protocol.lengths, n_items, confidence)
     return Simulation(
         runs=[run_record(replay, n_items, confidence) for replay in main_runs],
         summary=summarise(main_runs, n_items, confidence),
         sweep=sweep,
-        advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(all_lengths) > 1 else [],
+        advice=advice(sweep, n_items, WANTED_TAU, confidence) if len(protocol.lengths) > 1 else [],
         settings={
             **_settings_of(benchmark),
             **_settings_of_folds(all_folds),

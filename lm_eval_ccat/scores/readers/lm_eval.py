@@ -107,6 +107,10 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
     grid = ScoreGrid(labels)
     labelled_runs = oldest_first(runs, labels)
     contents = _read_into(grid, labelled_runs, SampleQuery(metric, task, filter), on_progress)
+    # If no filter was named, it is the only one of the samples; several are refused.
+    if contents.filters:
+        filter = one_of(path, "filter", None, contents.filters)
+    latest_run, _ = labelled_runs[-1]
     notes = [
         *warnings,
         *_doubt_of_direction(name, metric),
@@ -115,12 +119,8 @@ def read(path: Path, query: Query, on_progress: Progress = None) -> ScoreTable:
         *_earlier_runs(labels),
         *_repeated_runs(labels),
         *contents.warnings,
+        *_doubts_of_script(latest_run, name),
     ]
-    # If no filter was named, it is the only one of the samples; several are refused.
-    if contents.filters:
-        filter = one_of(path, "filter", None, contents.filters)
-    latest_run, _ = labelled_runs[-1]
-    notes += _doubts_of_script(latest_run, name)
     higher_is_better = _stated_direction(metric_as_stated)
     scores = grid.finish(
         path,
