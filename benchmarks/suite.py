@@ -5,8 +5,10 @@ of items: one ranking with a prior across tasks (as `rank` does it), the same wi
 a separate ranking of each task with its equal share, and paired random items without a bank.
 Printed are the root mean squared errors of the average, of single tasks and of differences of
 averages, the share of intervals that hold the truth, Kendall's tau, and the pairs whose true
-difference is ruled out, that are decided, and decided right. Ratios are to equal shares; after them
-stands the standard error over hold-out sets of their logarithm.
+difference is ruled out, that are decided, and decided right, by one look at the last item; and the
+pairs decided by the ranker's own looks, by its boundary for so many items, beside one t-test on
+as many random items of each task. Ratios are to equal
+shares; after them stands the standard error over hold-out sets of their logarithm.
 
     python benchmarks/suite.py --data ../shared/data --folds 8
 """
@@ -19,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 from scipy.stats import kendalltau
 
 from lm_eval_ccat import ItemBank, Ranker, ScoreTable, calibrate
@@ -44,7 +47,7 @@ def tables_of(data: Path, suite: str) -> dict[str, ScoreTable]:
     return {t: x.select(common) for t, x in found.items()}
 
 
-def drive(ranker: Ranker, tables: dict[str, ScoreTable]) -> Ranker:
+def drive(ranker: Ranker, tables: Mapping[str, ScoreTable]) -> Ranker:
     """Run to the end on held-out models' scores."""
     scores = {t: x.model_scores() for t, x in tables.items()}
     rows = {t: {m: i for i, m in enumerate(x.models)} for t, x in tables.items()}
@@ -66,10 +69,11 @@ def rankers_of(
     each: int,
     seed: int,
     even: bool = False,
+    stop: str = "limits",
 ) -> list[Ranker]:
     """The rankings that one way consists of."""
     models = dict.fromkeys(next(iter(tables.values())).models, 1.0)
-    usual = {"seed": seed, "stop": "limits", "warmup": min(3, each)}
+    usual = {"seed": seed, "stop": stop, "warmup": min(3, each)}
     share = each * len(models)
     if way == "equal shares":
         return [Ranker({t: b}, models, budget=share, **usual) for t, b in banks.items()]
@@ -130,6 +134,35 @@ def judged(rankers: list[Ranker], truth: np.ndarray) -> Figures:
     }
 
 
+def decided_by_looks(tables: Mapping[str, ScoreTable], rankers: list[Ranker]) -> list[bool]:
+    """Whether a ranking that stops once all is decided decides each pair of averages.
+
+    Separate rankings decide pairs of each task, and none of the average.
+    """
+    results = [drive(ranker, tables).result() for ranker in rankers[: len(rankers) == 1]]
+    return [choice == "decided" for result in results for choice in result.decisions.values()]
+
+
+def t_test_decided(tables: Mapping[str, ScoreTable], each: int, seed: int) -> list[bool]:
+    """Whether a t-test decides each pair's difference of averages: random items of every task.
+
+    All models get the same items. Degrees of freedom of the sum are Satterthwaite's.
+    """
+    rng = np.random.default_rng([seed, each])
+    gap, variance, fourth = 0.0, 0.0, 0.0
+    for table in tables.values():
+        scores = table.model_scores()
+        drawn = scores[:, rng.permutation(scores.shape[1])[:each]]
+        a, b = np.triu_indices(len(drawn), 1)
+        apart = drawn[a] - drawn[b]
+        part = apart.var(axis=1, ddof=1) / each * (1.0 - each / scores.shape[1])
+        gap = gap + apart.mean(axis=1)
+        variance, fourth = variance + part, fourth + part**2 / (each - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2.0 * stats.t.sf(np.abs(gap) / variance**0.5, variance**2 / fourth)
+    return list(p < 0.05)
+
+
 def one_fold(
     tables: dict[str, ScoreTable],
     seed: int,
@@ -151,6 +184,12 @@ def one_fold(
         (each, way): judged(
             [drive(r, mine) for r in rankers_of(way, banks, mine, each, seed, even)], truth
         )
+        | {
+            "decided by a t-test": t_test_decided(mine, each, seed),
+            "decided by looks": decided_by_looks(
+                mine, rankers_of(way, banks, mine, each, seed, even, "decided")
+            ),
+        }
         for each in sizes
         for way in ways
     }
@@ -209,6 +248,14 @@ def show(folds: list[dict[str, Figures]]) -> None:
         apart = f"{by_set.mean():.1%} +- {by_set.std(ddof=1) / len(by_set) ** 0.5:.1%}"
         right = pooled["decided right"]
         sure = f"{right.mean():.1%}" if len(right) else "-"
+        if len(pooled["decided by looks"]):
+            by_set = np.array([np.mean(f[way]["decided by looks"]) for f in folds])
+            t_test = np.array([np.mean(f[way]["decided by a t-test"]) for f in folds])
+            more = by_set - t_test
+            sure += (
+                f"; by the ranker's looks {by_set.mean():.1%}, {more.mean():+.1%} +- "
+                f"{more.std(ddof=1) / len(more) ** 0.5:.1%} beside a t-test on random items"
+            )
         print(
             f"  {way:18} rmse {', '.join(words)}; held {held}; tau {pooled['tau'].mean():.3f}; "
             f"difference ruled out {apart}; decided {pooled['decided'].mean():.0%}, right {sure}",
