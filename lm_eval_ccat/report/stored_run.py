@@ -206,7 +206,10 @@ class StoredRun:
 
     @cached_property
     def bank_of(self) -> dict[str, ItemBank]:
-        """The bank of each task's outcome with the largest weight; a single task's key is ""."""
+        """The bank of each task's outcome with the largest weight.
+
+        A single task's key is "", whatever its name.
+        """
         if isinstance(self.banks, ItemBank):
             return {"": self.banks}
         leading = {
@@ -513,7 +516,9 @@ def _replay(run: StoredRun) -> Course:
 
 
 def replayed_course(run: StoredRun) -> Course | None:
-    """Return the course of a run, unless it would contradict what the run reported.
+    """Return the course of a run, that is its ranking at moments from the first to the last answer.
+
+    There is none if its end contradicts what the run reported.
 
     Returns
     -------

@@ -762,9 +762,12 @@ def _in_short(count: float) -> str:
     --------
     >>> _in_short(940), _in_short(25_300), _in_short(99_600), _in_short(1_230_000)
     ('940', '25k', '100k', '1.2M')
+    >>> _in_short(999_600)
+    '1M'
     """
     for unit, size in (("M", 1e6), ("k", 1e3)):
-        if count >= size:
+        # What would be written as 1,000 of the smaller unit is one of this.
+        if count >= 0.9995 * size:
             return f"{_two_digits(count / size)}{unit}"
     return f"{count:.0f}"
 

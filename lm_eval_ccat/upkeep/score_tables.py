@@ -298,7 +298,8 @@ def _outcomes_named(
 ) -> list[Logged]:
     """Return the outcomes of a task that names of metrics and filters mean; see `outcomes_meant`.
 
-    A metric that has none of the filters that are named is taken with its own.
+    With `single`, only those of the first metric named that the task reports. A metric that has
+    none of the filters named is taken with its own.
     """
     meant = list(outcomes)
     if metrics is not None:
@@ -312,7 +313,12 @@ def _outcomes_named(
             meant = [outcome for outcome in outcomes if any(outcome in named for named in by_name)]
     # A filter may be named among the metrics, as in ``--metric exact_match,strict-match``.
     filters = {filter, *(metrics or ())}
-    return [outcome for outcome in meant if outcome.filter in filters] or meant
+    filtered = [outcome for outcome in meant if outcome.filter in filters]
+    # Where no metric is named, the filter alone says which outcome is meant.
+    if metrics is None:
+        return filtered or meant
+    has_filter = {outcome.metric for outcome in filtered}
+    return [o for o in meant if o in filtered or o.metric not in has_filter]
 
 
 def _metrics_of(outcomes: Sequence[Logged]) -> list[str]:

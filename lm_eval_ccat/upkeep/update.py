@@ -179,7 +179,7 @@ def _columns_of_bank(bank: ItemBank, table: ScoreTable) -> NDArray[np.intp]:
 
 
 def _no_documents(bank: ItemBank, table: ScoreTable) -> tuple[NDArray[np.intp], list[str]]:
-    """Return no columns, and a note on documents that the bank lacks, which are not learned."""
+    """Return no columns of new documents, unlike `_new_documents`, and a note on those left out."""
     # Whoever retired an item knows of it.
     retired = (item for part in bank.provenance.get("retired", ()) for item in part["items"])
     skipped = len({*table.doc_ids}.difference(bank.index, retired))
@@ -318,7 +318,10 @@ class _Row(NamedTuple):
 
 
 def _rows_of(table: ScoreTable, ids: Sequence[Any]) -> Iterator[tuple[_Label, _Row]]:
-    """Yield the rows of a table, each with all of the items."""
+    """Yield each row of a table, that is a configuration of a model, over all items `ids`.
+
+    Where the table lacks an item, the score is NaN and the mark None.
+    """
     column = {doc_id: i for i, doc_id in enumerate(ids)}
     columns = [column[doc_id] for doc_id in table.doc_ids]
     for number, label in enumerate(_labels(table)):
@@ -326,7 +329,8 @@ def _rows_of(table: ScoreTable, ids: Sequence[Any]) -> Iterator[tuple[_Label, _R
         raw[columns] = table.raw[number]
         for position, mark in zip(columns, table.prompts.of_row(number) if table.prompts else ()):
             marks[position] = mark
-        yield label, _Row(table.chosen[number] if table.chosen else "", raw, marks)
+        selection = table.chosen[number] if table.chosen else ""
+        yield label, _Row(selection, raw, marks)
 
 
 def _hashes_of_both(old: ScoreTable, new: ScoreTable) -> dict[Any, str | None]:

@@ -91,12 +91,13 @@ def trust(bank: ItemBank) -> str:
 
 
 def in_lines(facts: Facts) -> list[tuple[str, str]]:
-    """Return the facts of a bank as pairs of name and text; whether to trust it comes first.
+    """Return the facts of a bank, for terminal and page, as pairs of name and text; trust first.
 
     Parameters
     ----------
     facts : dict
-        From `facts_of`, or from `report`, which adds those of the calibration.
+        From `facts_of`, or from `report` below, which adds the models' means, the items removed
+        and the number of missing scores.
 
     Examples
     --------
@@ -118,6 +119,7 @@ def in_lines(facts: Facts) -> list[tuple[str, str]]:
         removed[_MAX_REMOVED:] = [f"{len(removed) - _MAX_REMOVED} more, listed in the bank"]
     lines += [("  removed", text) for text in removed]
     provenance = facts["provenance"]
+    # "prompts" stands there if the calibration models answered other ones than the task's.
     lines += [(name, provenance[name]) for name in ("license", "prompts") if provenance.get(name)]
     # Scores that others published have a licence, and their sources must be named.
     if provenance.get("license") and (sources := provenance.get("sources")):

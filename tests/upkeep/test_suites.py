@@ -168,6 +168,20 @@ def test_a_metric_that_lacks_the_filter_which_is_named_has_its_own(place):
     assert (outcome.metric, outcome.filter) == ("acc", "none")
 
 
+def test_each_of_two_metrics_is_taken_by_the_filter_named_or_by_its_own(tmp_path):
+    date = "2025-01-01T00-00-00.000000"
+    logged = [("acc", "none"), ("exact_match", "flexible"), ("exact_match", "strict-match")]
+    keys = {f"{metric},{name}": 0.5 for metric, name in logged}
+    results = {"model_name": "m", "results": {"t": keys}}
+    (tmp_path / f"results_{date}.json").write_text(json.dumps(results))
+    rows = [{"doc_id": 0, "filter": name, "metrics": [m], m: 0.5} for m, name in logged]
+    (tmp_path / f"samples_t_{date}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    meant = outcomes_meant(tmp_path, ["t"], ["acc", "exact_match"], "strict-match")
+    assert {(outcome.metric, outcome.filter) for outcome in meant} == {
+        ("acc", "none"), ("exact_match", "strict-match"),
+    }  # fmt: skip
+
+
 def test_two_tasks_are_one_only_where_one_is_named(tmp_path):
     for task in ("one", "two"):
         replace(TABLE, task=task).write(tmp_path / f"{task}.csv")
