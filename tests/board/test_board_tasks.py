@@ -203,6 +203,15 @@ def test_a_model_without_results_on_a_task_is_left_out_by_name(board, tables, tm
     assert placed.left_out == {"m7": "no results on errors"} and placed.partial
 
 
+@pytest.mark.long
+def test_the_first_reason_for_leaving_a_model_out_stands(board, tables, tmp_path):
+    halves = {task: some(table, ["m6", "m7"]) for task, table in tables.items()}
+    added = admission.Added(left_out={"m6": "scored otherwise"})
+    admission.leave_out_by_documents(board, tmp_path, halves, added, in_full=True)
+    assert added.left_out.pop("m6") == "scored otherwise"
+    assert [*added.left_out] == ["m7"] and "30 of 60 documents of points" in added.left_out["m7"]
+
+
 def test_a_run_held_back_what_every_task_of_it_held_back(board):
     """Else a run with banks of its own for one task is taken for one of the board."""
     parts = [
