@@ -323,7 +323,8 @@ class RankingContent(TypedDict, total=False):
     question, sampled
         What the verdicts are about, and whether the models' answers are sampled.
     models, pairwise
-        One block per model, and one per pair.
+        One block per model, and one per pair; of many known models only pairs that are open,
+        equivalent or adjacent.
     ties, separated_within_ties
         Groups of neighbours that are not separated; pairs that are, although models between them
         are not.

@@ -54,6 +54,7 @@ class Observation:
     config : str
         Its configuration (a temperature, say); "" if there is only one.
     chosen : {"all", "first", "drawn", "adaptive"}
+        With "all" the items are all of the bank, in its order.
     items : ndarray of int, shape (n,)
         Positions in bank order, in the order in which they were asked.
     scores : ndarray of shape (n,)
@@ -95,7 +96,7 @@ class Observation:
             raise ValueError(f"observation of model {self.model!r}: {fault}")
 
     def to_dict(self) -> dict[str, object]:
-        """Return JSON values, without `items` if they are all items in bank order."""
+        """Return JSON values; `items` is None if they are all items in bank order."""
         return {
             "model": self.model,
             "config": self.config,

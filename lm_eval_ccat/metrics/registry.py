@@ -520,17 +520,16 @@ class _Reported(NamedTuple):
             Neither the task nor the metric's name tells the direction.
         """
         base, declared = self.base, self.declared
-        scale = lookup(base, self.task)
         # HF `evaluate` has some metrics on another scale than the harness.
-        if declared.hf_evaluate:
-            scale = HF_SCALES.get((declared.source, base), scale)
-        scale = _directed(scale, declared.higher_is_better)
+        of_hf = HF_SCALES.get((declared.source, base)) if declared.hf_evaluate else None
+        scale = _directed(of_hf or lookup(base, self.task), declared.higher_is_better)
         if scale is None:
             return None
         # With a cap lower is better: refuse a task that states the contrary.
         if scale.cap is not None:
             _agreeing(scale, declared.higher_is_better, base)
-        directed = declared.higher_is_better is not None or declared.hf_evaluate
+        # What HF's own metrics report has one direction, whatever its name says of it.
+        directed = declared.higher_is_better is not None or of_hf is not None
         if not directed and not tells_direction(base, self.task):
             declare = _DECLARE.format(name=self.name, low=scale.low, high=scale.high)
             raise MetricError(

@@ -367,8 +367,8 @@ class Contents:
     Attributes
     ----------
     bare : bool
-        Whether the ranker hands out items as bare doc_ids: with a single task that was not given
-        by name. With a single task, it accepts both forms of an item.
+        Whether the ranker hands out items as bare doc_ids: with a single task, unless `banks` is a
+        mapping. With a single task, it accepts both forms of an item.
     repeats : dict of str to int
         Most answers of an item, by task.
 
@@ -404,7 +404,7 @@ class Contents:
         #: The scale shared by all outcomes of positive weight, else [0, 1].
         self.scale = scale_of(ranked_outcomes)
         self.number_of_task = {task.name: number for number, task in enumerate(self.tasks)}
-        self._place_tasks()
+        self._number_items()
 
     @property
     def pass_length(self) -> int:
@@ -418,7 +418,7 @@ class Contents:
         """Whether the method's estimates rest on what a bank says of the items."""
         return method_of(self.tasks[0].bank).calibrates
 
-    def _place_tasks(self) -> None:
+    def _number_items(self) -> None:
         """Number the items of all tasks, task after task; called again when repeats are raised."""
         self._starts = [task.positions.start for task in self.tasks]
         self.n_items = self.tasks[-1].positions.stop
@@ -472,7 +472,7 @@ class Contents:
             moved_to.append(start + np.arange(task.positions.stop - task.positions.start))
             task.raise_repeats(self.repeats[task.name], start, seed)
             start = int(task.positions.stop)
-        self._place_tasks()
+        self._number_items()
         return np.concatenate(moved_to)
 
     @property

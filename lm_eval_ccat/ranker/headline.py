@@ -352,7 +352,10 @@ def failures_in_words(failures: Sequence[FailureContent], repeated: bool) -> str
 
 
 def _places_of_newcomers(places: Mapping[str, PlaceContent]) -> str:
-    """Say where the best of some newcomers stands, and how many others stand below it."""
+    """Say where the best of new models stands among known ones, and how many more stand below it.
+
+    `places` has the best first; a place is one of all models, known and new.
+    """
     (first, place), *further = places.items()
     best, worst = place["rank_interval"]
     ranks = f" ({best} to {worst})" if best < worst else ""

@@ -3,8 +3,9 @@
 Everything that is said of a pair inverts one evidence. A look shows that a model is better by more
 than ``d`` if the difference less ``d`` is at least as large as the boundary (`boundary`) asks for,
 in standard errors brought from Student's tail to the normal one; if scores of 0 that are still to
-come do not explain it; and if failures do not. With ``d = 0`` that decides (`after`); the ``d`` at
-which it just fails is the end of an interval (`ends`). Without a horizon, the mixture of
+come do not explain it; and if failures do not. With ``d = 0`` that decides, and with
+``d = -min_difference``, both ways round, the pair is close (`after`); the ``d`` at which it just
+fails is the end of an interval (`ends`). Without a horizon, the mixture of
 `methods.belief.boundary` takes the boundary's place, and so does the evidence of a method whose own
 guarantee is exact (its *proof*). benchmarks/looks.py measures how it performs on real scores.
 
@@ -264,7 +265,9 @@ class Looks:
     def _beyond(
         self, size: Floats, gaps: Gaps, zeros: _Zeros, limit: Floats, n_items: float
     ) -> Floats:
-        """Return the evidence that true differences lie on this side of a value; 0 if too weak.
+        """Return the evidence that true differences lie beyond a value; 0 if too weak.
+
+        The value is 0, or of closeness one end of plus or minus `min_difference`.
 
         Parameters
         ----------
@@ -277,10 +280,13 @@ class Looks:
         limit : ndarray
             The boundary: standard errors that decide.
         n_items : float
+            `Belief.n_items`.
         """
+        # Less half an event of noise in a single look at repeats; else the size as it is.
         out, corrected = np.zeros(size.shape), size - self._events_subtracted * zeros.loss
         with np.errstate(invalid="ignore"):
             decides = (corrected >= limit * np.sqrt(gaps.variance)) & (corrected > 0.0)
+            # A difference without an error needs no look: `Verdicts` decides it.
             decides &= gaps.variance > 0.0
         if decides.any():
             tails = tail(corrected[decides], gaps.variance[decides], gaps.df[decides])

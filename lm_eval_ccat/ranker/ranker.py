@@ -780,7 +780,7 @@ class Ranker:
             limits = limits._replace(max_items=self._max_items)
         return limits
 
-    def _require_new(self, names: Iterable[str]) -> None:
+    def _require_new(self, names: Collection[str]) -> None:
         """Refuse to add models that are in the ranking, or known."""
         for name in names:
             if name in self._accounts.number_of:

@@ -500,7 +500,7 @@ class Ranking(Shown):
         ['a', 'b']
         """
         content: RankingContent = {
-            "order": self.order,
+            "order": list(self.order),
             "ranking": self.in_words(),
             "question": self.question,
             **({"sampled": True} if self.sampled else {}),
@@ -525,7 +525,7 @@ class Ranking(Shown):
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
         if self.weights:
-            content["weights"] = self.weights
+            content["weights"] = dict(self.weights)
         for part in ("tasks", "outcomes", "groups"):
             if parts := getattr(self, part):
                 content[part] = {

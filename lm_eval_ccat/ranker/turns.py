@@ -274,10 +274,11 @@ class Turns:
         return math.isfinite(left) and self.accounts.price_to_cap(models, self.cap) > left
 
     def best(self, models: Collection[int] | None = None, least_share: float = 0.0) -> Turn | None:
-        """Return the next turn of one of `models` (default all); None if there is none for them.
+        """Return the turn of that one of `models` (numbers; default all) whose item is worth most.
 
-        None, too, if the best item of these models is worth less than `least_share` of the best
-        item of all candidates: it is better to wait for a model that is busy.
+        None if none of them may get one. None, too, after the warm-up, if that item is worth less
+        than `least_share` of the next item of any candidate, busy ones included: it is better to
+        wait.
         """
         candidates = self.candidates()
         # Positions, among the candidates, of `models`. Without `models` all are askable: to go
@@ -321,7 +322,7 @@ class Turns:
         """Return what the next item of each model is worth for its price, where some are free.
 
         For its price, a free item is worth infinitely more than any other. So if free models may be
-        asked, free models alone compete, and the others get 0.
+        asked, free models alone compete. All positions that do not compete get 0.
         """
         # Positions of the models that compete.
         rivals = askable

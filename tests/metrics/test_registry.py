@@ -225,7 +225,7 @@ def test_what_a_task_returns_beside_its_only_metric_does_not_take_its_direction(
 
 ERRORS = """pass@1_error pass_at_1_error pass@1Error r@1_err bertscore_error bert_score_distance
 retrieval_error_score rougeL_error_acc rouge1_diff_max rouge1_loss_diff error_item_scaled
-prompt_level_failure_acc""".split()
+prompt_level_failure_acc acc_drop""".split()
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -233,6 +233,9 @@ def test_a_name_with_a_word_of_error_tells_no_direction_and_the_task_may_state_i
     assert known_scale(name) is None
     with pytest.raises(MetricError, match=f"{name}.*(is not known|higher_is_better)"):
         find_metric(name)
+    # HF's `evaluate` says nothing of the direction of a name that it has no scale for.
+    with pytest.raises(MetricError, match=f"{name}.*(is not known|higher_is_better)"):
+        find_metric(name, config=listed(name, hf_evaluate=True))
     if name.startswith("rouge"):
         return  # no family of the table
     for higher in (True, False):
