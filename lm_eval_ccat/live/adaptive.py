@@ -130,7 +130,8 @@ class Adaptive:
             return cls(replace(spec, stop=TARGET), run_dir, resume, by_default=True)
         # Without other models nothing is to be decided: of `decided and se 0.02` the error is left.
         if spec.target_se is not None and spec.known is None:
-            spec = replace(spec, stop=spec.stop.replace("decided and ", ""))
+            stop = spec.stop.replace("decided and ", "").replace(" and decided", "")
+            spec = replace(spec, stop=stop)
         return cls(spec, run_dir, resume)
 
     def require_files(self) -> None:

@@ -191,7 +191,8 @@ def test_what_a_journal_holds_is_read_back():
 def test_a_run_of_one_model_without_any_limit_has_a_target():
     for options, stop in (
         ({}, "se 0.02"), ({"max_items": 9}, "decided"), ({"budget_items": 9}, "decided"),
-        ({"stop": "decided and se 0.1"}, "se 0.1"), ({"stop": "limits"}, "limits"),
+        ({"stop": "decided and se 0.1"}, "se 0.1"), ({"stop": "se 0.1 and decided"}, "se 0.1"),
+        ({"stop": "limits"}, "limits"),
     ):  # fmt: skip
         assert Adaptive.read(options).spec.stop == stop
 
