@@ -3041,8 +3041,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the level of a plan is divided by models, not pairs",
         "lm_eval_ccat/live/forecast",
-        "level = (1.0 - spec.confidence) / max(pairs, 1)",
-        "level = (1.0 - spec.confidence) / max(len(spec.models) if pairs > 1 else 1, 1)",
+        "level = (1.0 - spec.confidence) / max(n_pairs, 1)",
+        "level = (1.0 - spec.confidence) / max(len(spec.models) if n_pairs > 1 else 1, 1)",
         ("tests/live/test_rank.py",),
     ),
     Bug(

@@ -69,10 +69,10 @@ class Adaptive:
     resume : bool
         Continue the run in `run_dir`.
     model : str or None
-        Name of the model among the results of other models (``known``); each task then runs
-        until the model's place among them is decided.
+        Name under which the results of other models (``known``) may hold this one, too; they are
+        then read without it.
     by_default : bool
-        Whether nobody named the stopping rule.
+        Whether the stopping rule is `TARGET` because nobody named one.
     """
 
     spec: Spec = field(default_factory=Spec)
@@ -147,13 +147,16 @@ class Adaptive:
         known, bank_option = self.spec.known, self.spec.bank
         by_task = bank_option if isinstance(bank_option, Mapping) else {"": bank_option}
         for task, bank in by_task.items():
-            if isinstance(bank, str | Path) and bank:
-                banks = SuiteBank.load(bank)
-                if known is not None and len(banks) == 1:
-                    [(name, outcomes)] = banks.items()
-                    source = known.get(task or name) if isinstance(known, Mapping) else known
-                    if source is not None:
-                        read_known(source, next(iter(outcomes.values())), self.model)
+            # None is named, or it is in memory.
+            if not (isinstance(bank, str | Path) and bank):
+                continue
+            banks = SuiteBank.load(bank)
+            # Of a suite's tasks it is not known yet which ones the harness will run.
+            if known is not None and len(banks) == 1:
+                [(name, outcomes)] = banks.items()
+                source = known.get(task or name) if isinstance(known, Mapping) else known
+                if source is not None:
+                    read_known(source, next(iter(outcomes.values())), self.model)
 
     def spec_for(self, names: Sequence[str], budget: Mapping[str, float], method: str) -> Spec:
         """Return the options for a ranking of this one model on tasks that run together.
@@ -174,18 +177,18 @@ class Adaptive:
             and known results are left out, as a plan has them already.
         """
         spec, n = self.spec, len(names)
-        limits = [spec.warmup]
+        warmup_limits = [spec.warmup]
         if spec.max_items is not None:
-            limits.append(spec.max_items)
+            warmup_limits.append(spec.max_items)
         if "items" in budget:
             items = int(budget["items"])
             # Of several tasks each gets an item; if it can be, half the budget is left after the
             # warm-up, to go where the common score needs it.
-            limits.append(items if n == 1 else max(1, items // (2 * n)))
+            warmup_limits.append(items if n == 1 else max(1, items // (2 * n)))
         # Nobody knows yet how many items such a budget pays for: each of several tasks gets one, a
         # single task none in advance. (`paper` asks its first items whatever the warm-up is.)
         elif "usd" in budget or "tokens" in budget:
-            limits.append(0 if n == 1 or method == "paper" else 1)
+            warmup_limits.append(0 if n == 1 or method == "paper" else 1)
         return replace(
             spec,
             tasks=tuple(names),
@@ -193,7 +196,7 @@ class Adaptive:
             bank="",
             known=None,
             budget=dict(budget),
-            warmup=min(limits),
+            warmup=min(warmup_limits),
             max_items=None if spec.max_items is None else spec.max_items * n,
             # Tasks run together by their budget, and a model alone has no pair to decide.
             stop="limits" if n > 1 and spec.stop == "decided" else spec.stop,
@@ -208,7 +211,10 @@ class PreparedTask(NamedTuple):
 
 
 class JointTasks(NamedTuple):
-    """Tasks that run as one ranking: those of a group by its weights, or one alone."""
+    """Tasks that run as one ranking: those of a group by its weights, or one alone.
+
+    ``weights`` are those of the tasks in the group's score, {} of one alone.
+    """
 
     name: str
     plans: list[Plan]
@@ -357,12 +363,12 @@ def run_tasks(
 
 
 def _share(kind: str, amount: float, n_tasks: int, tasks_left: int) -> float:
-    """Return what some of the tasks that are left may spend of an amount that is left for all.
+    """Return what `n_tasks` of `tasks_left` tasks may spend of the `amount` that is left for all.
 
     Raises
     ------
     UsageError
-        It has no item for each task.
+        There are fewer items than tasks.
     """
     # Dollars and seconds can be divided at will. A budget that is spent leaves a billionth, as a
     # budget of 0 is refused.
@@ -438,7 +444,8 @@ def _gain_by_one_ranking(plans: Sequence[Plan]) -> bool:
     # Among known models a model is placed task by task.
     if not (spec.budget or spec.target_se is not None) or spec.known is not None:
         return False
-    # Tasks that differ in a metric, a scale or a method have no common score.
+    # Tasks whose classes set options of their own have no common limit; those that differ in a
+    # metric, a filter, a scale or a method have no common score.
     what_is_measured = {
         (
             id(plan.spec),
@@ -482,7 +489,8 @@ def _run(
     [entry] = plan.spec.models
     model = HarnessModel(entry, plan.spec, plan.outcomes_by_task, log.warning, plan.sessions)
     model.title = internals.model_name(plan.sessions[plan.outcome.task].lm)
-    # Where each task has a run of its own, an interrupt may have come before this one began.
+    # Where each task has a run of its own, an interrupt may have come before this one began. A
+    # resumed run asks its model again, even if that was set aside (`retry`).
     resume = options.resume and (folder is None or RunDirectory(folder).journal.exists())
     with Run(
         plan.spec,
@@ -494,6 +502,7 @@ def _run(
         models=lambda run: [model],
     ) as run:
         if not resume and plan.spec.target_se is not None:
+            # A user who named no target has to know of it.
             say = log.warning if options.by_default else log.info
             say("%s: %s", "+".join(tasks), target_in_words(plan, options.by_default))
         run.ask()
@@ -512,14 +521,16 @@ def _run(
 
 
 def _documents_left(run: Run, plan: Plan, options: Adaptive) -> list[Item]:
-    """Return the documents that a full run asks and this one has not; none if it is no full run.
+    """Return the documents that no bank offered, if ``max_items`` asks for all; else [].
 
-    A bank may have dropped or never had some documents.
+    Calibration removes documents from a bank, and others it never had.
     """
     documents, answered = plan.documents(), {item for _, item in run.book.answers}
+    # A budget is no limit of items, and tasks that share a ranking have one limit together.
     limit = None if plan.spec.budget or len(plan.sessions) > 1 else options.spec.max_items
-    full = limit is not None and limit >= len(documents) and answered >= set(plan.offered)
-    return [item for item in documents if item not in answered] if run.ended and full else []
+    is_full = limit is not None and limit >= len(documents) and answered >= set(plan.offered)
+    # A run that was interrupted asks nothing more.
+    return [item for item in documents if item not in answered] if run.ended and is_full else []
 
 
 def _require_an_end(run: Run, folder: str | Path | None, tasks: str, result: Result) -> None:
@@ -747,6 +758,7 @@ def _evaluate(evaluation: Evaluation) -> Results | None:
     # Every task is prepared before the first request, so that all refusals come first.
     ready, banks = {}, [options.spec.bank for options in adaptive.values()]
     for name, options in adaptive.items():
+        # The options of an adaptive run hold the price of its one model.
         session = evaluation.open(name, count_tokens=options.spec.counts_tokens(options.spec))
         # A bank that no other task names is meant for this task alone.
         only_task = banks.count(options.spec.bank) == 1
@@ -809,6 +821,8 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
     """
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> AdaptiveTask:
+        # Some versions of the harness have a class per output type, whose methods a task then needs
+        # as well.
         stock = stock_class(keywords.get("config") or {})
         adapted = cls if issubclass(cls, stock) else type(cls.__name__, (cls, stock), {})
         task: AdaptiveTask = object.__new__(adapted)
@@ -819,7 +833,9 @@ class AdaptiveTask(ConfigurableTask):  # type: ignore[misc]  # the harness has n
         config = {key: value for key, value in (config or {}).items() if key != "class"}
         metadata = dict(config.get("metadata") or {})
         values, source = metadata.get("adaptive"), metadata.get("config_source")
+        # A task of this class is adaptive, by the defaults if it states no options.
         values = {} if values is None or values is True else values
+        # The source is the path of the YAML, or "inline" for a task that was made in Python.
         folder = Path(source).parent if source and source != "inline" else None
         self.adaptive = None if values is False else Adaptive.read(values, folder)
         super().__init__(*arguments, config=config)

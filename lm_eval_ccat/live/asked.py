@@ -33,9 +33,10 @@ class AskedSide(NamedTuple):
     source : path, ScoreTable or anything else
         Logs, or a table of them: they alone hold the prompts as texts.
     settings : mapping of str to object
-        Of a run, as `StoredRanking.settings_of` has them; or of a table.
+        Settings of the task, such as its few-shot examples, that the side states besides its logs;
+        {} if unknown.
     scoring_code : mapping of str to str
-        The same of `StoredRanking.scoring_code_of`.
+        Hash of the code that scored the answers, by the words for it; {} if unknown.
     """
 
     model: str
@@ -59,11 +60,13 @@ class AskedSide(NamedTuple):
         return cls(model, task, side.prompt_marks(model, str(task)), logs, settings, scoring_code)
 
     def runs(self, other_versions: bool = False) -> list[LoggedRun]:
-        """Return the runs of the model on the task that logs hold, as `runs_by_model` does.
+        """Return the runs of the model on the task that logs hold, the latest last.
 
-        Logs of one model are its logs, whatever the user calls it.
+        Those of another version of the task, or number of examples, than most are left out unless
+        `other_versions`.
         """
         by_model = runs_by_model(self.source, self.task, other_versions)
+        # Logs of one model are its logs, whatever the user calls it.
         name = self.model if len(by_model) > 1 else next(iter(by_model), self.model)
         return by_model.get(name, [])
 
@@ -74,6 +77,7 @@ class AskedSide(NamedTuple):
         scoring = Scoring.of(runs, outcome) if runs else stated
         if scoring is None:
             return None
+        # Where both state a setting, that of the logs counts.
         stated_settings = stated.settings if stated else {}
         return scoring._replace(
             settings={**stated_settings, **scoring.settings, **self.scoring_code}
@@ -121,6 +125,7 @@ def _compared_prompts(
         return PromptComparison(doubt=_NEITHER)
 
     def texts(doc_ids: Sequence[Any]) -> Texts:
+        """Return the prompts of both sides of the documents that both have as texts."""
         first, second = (
             prompts_in(side.source, side.task, {doc_id: side.marks[doc_id] for doc_id in doc_ids})
             for side in (baseline, candidate)

@@ -64,7 +64,7 @@ class Charges:
     prices : dict of model to float
         Price of one unit, in `currency`.
     units : dict of item to float, or None
-        Relative size of each item.
+        Size of each item beside the others, whose mean is 1; None if all count alike.
     currency : {"items", "usd", "tokens"}
     """
 
@@ -122,8 +122,9 @@ class Charges:
     def of_lost_attempt(self, model: str, item: Item, column: str, tally: Tally) -> Charge:
         """Return what an attempt without an answer counts as.
 
-        The model's answers tell (`Costs.of_lost_attempt`); before the first one, its price at the
-        token limit does. An attempt costs no item.
+        It costs as much as an answer of the model did on average, or at most if nobody knows
+        whether it was billed (`column` is `UNKNOWN`); before the first answer, as much as is
+        expected. It is not counted as an item.
         """
         usd = self._usd_of_lost(model, item, column, tally)
         if self.currency == "tokens":
@@ -145,15 +146,13 @@ class Charges:
         return 1.0 if self.units is None else self.units[item]
 
     def _usd_of_lost(self, model: str, item: Item, column: str, tally: Tally) -> float | None:
-        """Return the dollars of an attempt without an answer, by the model's answers or its price.
-
-        They are None where no price is known.
-        """
+        """Return the dollars of an attempt without an answer; None without a known price."""
         if (usd := tally.costs[model].of_lost_attempt(column)) is not None:
             return usd
         assumed = self.expected_usd(model, item)
-        unknown = column == UNKNOWN and assumed is not None
-        return self.forecasts[model].largest if unknown else assumed
+        if column == UNKNOWN and assumed is not None:
+            return self.forecasts[model].largest
+        return assumed
 
     def of_answered_request(self, model: str, tokens: Tokens) -> Charge:
         """Return what an answered request of a lost document counts as."""
@@ -175,13 +174,15 @@ class Charges:
         An answer that was paid for before (`prior`) costs only what judging it costs now, and
         nothing in a budget of items or tokens.
         """
-        price, judge = self.spec.model(model).price, self.spec.judge.item
+        price, judge_price = self.spec.model(model).price, self.spec.judge.item
         usd = None
+        # Without a price, a server may still say what an answer costs.
         if price.known or (tokens is not None and tokens.usd is not None):
-            usd = judge_usd if judge is None else judge
+            usd = judge_usd if judge_price is None else judge_price
             usd += 0.0 if prior else price.cost(tokens, seconds)
         if self.currency == "usd" and usd is not None:
             return Charge(usd, usd)
+        # An answer whose tokens nobody counted has as many as were expected on average.
         if self.currency == "tokens" and not prior:
             return Charge(self.prices[model] if tokens is None else tokens.total, usd)
         return Charge(0.0 if prior else 1.0, usd)
@@ -224,7 +225,7 @@ def currency_of(spec: Spec) -> str:
 
 
 def expected_tokens(
-    session: TaskSession | None, bank: ItemBank, docs: Sequence[Any]
+    session: TaskSession | None, bank: ItemBank, doc_ids: Sequence[Any]
 ) -> dict[Any, ExpectedTokens]:
     """Estimate the tokens of each document, from the lengths of its prompt and its reference.
 
@@ -234,28 +235,33 @@ def expected_tokens(
     if session is None:
         assert bank.tokens is not None
         mean = Tokens(*bank.tokens, "estimate")
-        return dict.fromkeys(docs, ExpectedTokens(mean, mean))
+        return dict.fromkeys(doc_ids, ExpectedTokens(mean, mean))
     documents = internals.documents(session.task)
     generates = internals.output_type(session.task) == "generate_until"
     expected = {}
-    for doc in docs:
-        prompts = session.prompts(doc)
-        requests_per_prompt = session.n_requests(doc) / len(prompts)
-        written = 0.0
+    for doc_id in doc_ids:
+        prompts, n_requests = session.prompts(doc_id), session.n_requests(doc_id)
+        # Each prompt may be sent several times, as for repeats.
+        read = sum(map(estimate_tokens, prompts)) * (n_requests / len(prompts))
+        written = limit = 0.0
+        # A model that only rates the likelihood of texts writes nothing.
         if generates:
-            target = internals.target(session.task, documents[doc])
+            target = internals.target(session.task, documents[doc_id])
+            # Of several references the first one counts; where it is empty, a token is written.
             text = target[0] if isinstance(target, list) and target else target
-            written = max(1.0, estimate_tokens(str(text))) * session.n_requests(doc)
-        read = sum(map(estimate_tokens, prompts)) * requests_per_prompt
-        limit = session.token_limit * session.n_requests(doc) if generates else 0.0
-        expected[doc] = ExpectedTokens(
+            written = max(1.0, estimate_tokens(str(text))) * n_requests
+            limit = float(session.token_limit * n_requests)
+        expected[doc_id] = ExpectedTokens(
             Tokens(read, written, "estimate"), Tokens(read, limit, "estimate")
         )
     return expected
 
 
 def _sizes(spec: Spec, expected: Mapping[Item, ExpectedTokens]) -> dict[Item, float] | None:
-    """Return the relative cost of each document if every model is paid by the token; mean 1."""
+    """Return the cost of each document of models paid by the token, relative to the mean.
+
+    None if no token costs anything.
+    """
     input_prices = sum(model.price.input or 0.0 for model in spec.models)
     output_prices = sum(model.price.output or 0.0 for model in spec.models)
     return _relative(
@@ -267,6 +273,7 @@ def _sizes(spec: Spec, expected: Mapping[Item, ExpectedTokens]) -> dict[Item, fl
 
 
 def _relative(sizes: Mapping[Item, float]) -> dict[Item, float] | None:
-    """Return sizes with a mean of 1; None if all are 0."""
+    """Return sizes divided by their mean; None if all are 0."""
     mean = sum(sizes.values()) / len(sizes)
+    # A ranker takes no size of 0, as an empty prompt has.
     return {item: max(size / mean, 1e-3) for item, size in sizes.items()} if mean > 0.0 else None

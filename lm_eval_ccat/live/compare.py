@@ -134,7 +134,7 @@ def compare(
         (a, b), {key: value for key, value in named_options.items() if value is not None}
     )
     live = any(isinstance(source, Mapping) for source in sources)
-    # Logs name a task without its file, so that none is looked for.
+    # Logs name a task without its file: as in what was recorded, no file is looked for.
     spec = Spec.read(keys, recorded=not live)
     if len(spec.tasks) > 1:
         raise UsageError("compare takes one task")
@@ -186,6 +186,8 @@ class _StoredComparison:
     grouping : Grouping
     spec : Spec
         Its task and metrics, and the changes that it accepts.
+    warnings : list of str
+        What is to be said of the whole comparison; `result` fills it.
     """
 
     sides: tuple[Side, ...]
@@ -327,7 +329,7 @@ class _StoredComparison:
 
 
 def _has_few_items(held: _HeldOutcome, compared: Compared) -> bool:
-    """Whether a run asked fewer items than a score of their own takes."""
+    """Whether runs asked fewer items of an outcome than `FEWEST_ITEMS`, and than there are."""
     runs = [side for side in held.sides if isinstance(side, StoredRanking)]
     n_items = [int(side.content["items_of_benchmark"]) for side in runs]
     return bool(runs) and compared.overall.documents < min(FEWEST_ITEMS, *n_items)
@@ -354,6 +356,7 @@ def _doubt_of_equal_scores(compared: Compared, span: float) -> list[str]:
     Nothing is said if the question is about these very documents.
     """
     overall, share = compared.overall, compared.overall.high / span
+    # An interval over the whole scale says that nothing is known, which needs no figure.
     if compared.question != POPULATION or share == 1.0:
         return []
     return [
@@ -418,6 +421,7 @@ def _differences_in_asking(
     )
     tasks = dict.fromkeys(task for tasks in by_side for task in tasks if task is not None)
     warnings: list[str] = []
+    # A score table may name no task.
     for task in tasks or [None]:
         baseline, candidate = (
             AskedSide.of(side, model, path, task)

@@ -135,6 +135,7 @@ class Comparison(Shown):
         for bad in (WORSE, NOT_KNOWN):
             if bad in verdicts:
                 return bad
+        # One outcome may be better and another one equivalent: neither is worse.
         return verdicts[0] if len(set(verdicts)) == 1 else NOT_WORSE
 
     @property
@@ -149,7 +150,8 @@ class Comparison(Shown):
             f"{model} was asked {plural(count, 'answer')}, those under way at the verdict too."
             for model, count in self.asked.items()
         ]
-        # Of a baseline whose logs hold every document, too: only those before the verdict count.
+        # A baseline's logs may hold every document, but only those count that the candidate was
+        # asked before the verdict.
         if self.asked and any(
             outcome.overall.documents < (outcome.n_items or 0) for outcome in self.outcomes
         ):

@@ -40,9 +40,12 @@ class _Repeated:
     equal: set[Item] = field(default_factory=set)
     differing: set[Item] = field(default_factory=set)
 
-    def note(self, document: Item, as_first: bool) -> None:
-        """Take in a further answer to a document; one that differs is never forgotten."""
-        if not as_first:
+    def note(self, document: Item, is_equal: bool) -> None:
+        """Take in whether a further answer to a document equals the first.
+
+        A document with an answer that differs stays `differing`.
+        """
+        if not is_equal:
             self.differing.add(document)
             self.equal.discard(document)
         elif document not in self.differing:
@@ -93,11 +96,12 @@ class Copies:
         """
         text, document = repr(responses), item.document
         first = self._first.setdefault(document, text)
-        if first is text:  # the first that came: after a resume not the document's first answer
+        # Nothing came before it. Whether it is a repeat does not tell: answers arrive in any order.
+        if first is text:
             return
         long = estimate_tokens(first) >= LONG_ANSWER
         repeated = self._long if long else self._short
-        repeated.note(document, as_first=text == first)
+        repeated.note(document, is_equal=text == first)
         if not repeated.are_copies:
             return
         # Short answers may be equal by chance: "Yes" and "Yes".
@@ -133,7 +137,8 @@ def doubts_of_repeats(book: Book, models: Iterable[str]) -> list[str]:
             for item, answer in book.arrived(model):
                 try:
                     copies.note(item, answer.responses)
-                except CopiesError as error:  # the run was refused, and what it has is shown
+                # The run refused the model there, and its result says why.
+                except CopiesError as error:
                     refused = str(error)
             warnings += [text for text in (refused, copies.doubt) if text]
     return warnings

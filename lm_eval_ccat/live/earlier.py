@@ -81,11 +81,11 @@ def latest_prior_answers(
     latest: dict[str, dict[Item, EarlierAnswer]] = {name: {} for name in ranked.names}
     renamings: dict[str, None] = {}
     logs = [(model, path) for model, paths in prior.items() for path in paths]
-    for model_named_by_user, path in logs:
+    for model_by_user, path in logs:
         difference_of: dict[str, str] = {}  # of each model, why an answer of it is not used
         used_models = set()
         logged = _answers_by_task(path, list(repeats), warn)
-        for model, task, answer in ranked.answers_in(logged, path, model_named_by_user):
+        for model, task, answer in ranked.answers_in(logged, path, model_by_user):
             configuration = configurations.get(task, {}).get(model, {})
             if difference := _difference(answer.configuration, configuration):
                 difference_of[model] = difference
@@ -94,6 +94,7 @@ def latest_prior_answers(
             renamings |= dict.fromkeys(_renaming(model, answer.configuration, configuration))
             # Where items are asked once, the repeats of a log are one answer to its document.
             for part in answer.by_repeat() if repeats[task] > 1 else [answer]:
+                # An item has a number from its second repeat on.
                 repeat = (part.repeat,) if part.repeat > 1 else ()
                 latest[model][Item((task, part.doc_id, *repeat))] = part
         # A log may hold several configurations of a model: only if none of them fits does the user
@@ -124,6 +125,7 @@ class _RankedModels:
     ) -> None:
         self.names = names
         by_name = {name: known for task in configurations.values() for name, known in task.items()}
+        # The ranked name, by the name in logs.
         self._name_of = names_by_model(by_name)
 
     def answers_in(
@@ -162,15 +164,15 @@ class _RankedModels:
         None if the log's own names tell which of the ranked models gave which answer.
         """
         logged = sorted({answer.model for answer in answers})
-        # The log has one model. If the user names who that is, or only one model is ranked, no name
-        # in the log has to be known.
-        if len(logged) == 1 and (model_by_user != ANY or len(self.names) == 1):
-            return model_by_user or self.names[0]
+        candidates = self.names if model_by_user == ANY else [model_by_user]
+        # If there is one model in the log and one that it can be, no name has to be known.
+        if len(logged) == len(candidates) == 1:
+            return candidates[0]
         base_models = {answer.configuration.get("model") for answer in answers}
         known_as = {self._name_of.get(str(name), name) for name in {*logged, *base_models}}
-        if known_as & set([model_by_user] if model_by_user else self.names):
+        if known_as & {*candidates}:
             return None
-        if model_by_user:
+        if model_by_user != ANY:
             hint = did_you_mean(model_by_user, logged)
             raise UsageError(f"{path} holds no answers of {model_by_user!r}{hint}")
         raise UsageError(
@@ -229,12 +231,12 @@ def _difference(earlier: Mapping[str, str], ranked: Mapping[str, str]) -> str:
 def _answers_by_task(
     path: str, tasks: Sequence[str], warn: Callable[[str], None]
 ) -> dict[str, list[EarlierAnswer]]:
-    """Return the answers in logs to those of the tasks that were run before.
+    """Return the answers that logs hold, by task; warn of tasks to which they hold none.
 
     Raises
     ------
     ScoreTableError
-        None of the tasks was.
+        They hold none at all.
     """
     by_task: dict[str, list[EarlierAnswer]] = {}
     errors: dict[str, ScoreTableError] = {}
@@ -243,7 +245,7 @@ def _answers_by_task(
             by_task[task] = list(earlier_answers(path, task, warn))
         except ScoreTableError as error:
             errors[task] = error
-    if not any(by_task.values()):
+    if not by_task:
         raise next(iter(errors.values()))
     if errors:
         warn(f"{path} has no answers to {', '.join(errors)}; all its documents are asked")
@@ -458,7 +460,8 @@ class _ScoresOnBank(NamedTuple):
         """
         population = question == POPULATION
         means = means_of_known(self.table, self.bank, population, sampled=sampled)
-        # A sampled answer is one draw, whether or not those of the models to be ranked are.
+        # A sampled answer is one draw, whether or not those of the models to be ranked are. Where
+        # the question is about these very answers, none of them has noise.
         drawn = {name for name in models if has_sampled_answers(self.table, name)}
         if drawn and not sampled and question != RUN:
             with_noise = means_of_known(self.table, self.bank, population, sampled=True)
@@ -469,7 +472,11 @@ class _ScoresOnBank(NamedTuple):
 def _means_over_tasks(
     by_task: Sequence[Mapping[str, KnownMean]], weights: Sequence[float]
 ) -> dict[str, KnownMean]:
-    """Return the weighted means, and their errors, of the models that all tasks have."""
+    """Return the weighted means of the models that all tasks have.
+
+    With weights ``share`` that sum to 1 and independent tasks, the error is
+    ``sqrt(sum(share^2 error^2))``.
+    """
     share = np.array(weights) / sum(weights)
     overall: dict[str, KnownMean] = {}
     for name in by_task[0]:

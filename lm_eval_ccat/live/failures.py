@@ -32,6 +32,12 @@ _CLIENTS = frozenset({"aiohttp", "requests", "urllib3", "httpx", "httpcore", "op
 
 #: Factor on the attempts of a document, if its server refuses it perhaps because it is full.
 MORE_ATTEMPTS_WHILE_FULL = 3
+#: Longest pause, in seconds, between two requests that ask whether a server is back: a run goes on
+#: so soon after its return.
+LONGEST_PROBE_PAUSE = 2.0
+#: The same where requests time out. Each of them may be billed; an outage of 15 minutes takes about
+#: 15 of them.
+LONGEST_HUNG_PAUSE = 75.0
 
 
 class ModelGone(ConnectionError):
@@ -66,7 +72,8 @@ class Signs:
     wait : float or None
         Seconds that the server asks to wait.
     kind : str
-        Kind of a `ServerError`; "" of other errors.
+        Kind of a `ServerError`: "status", "answer" (it states an error, or cannot be read),
+        "request" (it cannot be sent), "timeout", "connection" or "cancelled"; "" of other errors.
     address : str
         Its address, if that is wrong.
     ends_model : bool
@@ -133,7 +140,8 @@ REMEDIES: tuple[tuple[Callable[[Signs], bool], Remedy], ...] = (
     (lambda signs: signs.status is None and signs.disconnected, Remedy.AWAY),
     (lambda signs: True, Remedy.RETRY),
 )
-#: Whether the attempt is billed, by the first case that applies.
+#: The column of the money in which the attempt is counted, None if it is not billed, by the first
+#: case that applies.
 BILLING: tuple[tuple[Callable[[Signs], bool], str | None], ...] = (
     (lambda signs: not signs.sent, None),
     (lambda signs: signs.kind in ("timeout", "connection", "cancelled"), UNKNOWN),
@@ -141,8 +149,10 @@ BILLING: tuple[tuple[Callable[[Signs], bool], str | None], ...] = (
     (lambda signs: signs.status is None and signs.on_the_way and not signs.kind, UNKNOWN),
     # An answer that cannot be read or scored.
     (lambda signs: signs.status is None, ASSUMED),
-    # A gateway gave up, and the server behind it may have gone on.
+    # A gateway gave up, and the server behind it may have gone on. An answer that states such a
+    # status came from the server.
     (lambda signs: signs.status in (502, 504) and signs.kind != "answer", UNKNOWN),
+    # The server failed while it worked on the request.
     (lambda signs: signs.status == 500, ASSUMED),
     (lambda signs: True, None),
 )
@@ -425,11 +435,3 @@ class Availability:
         """Let another request probe, as nothing can be sent with which to probe now."""
         if self.state is State.PROBING:
             self.state, self._probe_due = State.WAITING, moment
-
-
-#: Longest pause, in seconds, between two requests that ask whether a server is back: a run goes on
-#: so soon after its return.
-LONGEST_PROBE_PAUSE = 2.0
-#: The same where requests time out. Each of them may be billed; an outage of 15 minutes takes about
-#: 15 of them.
-LONGEST_HUNG_PAUSE = 75.0

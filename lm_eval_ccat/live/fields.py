@@ -1,4 +1,8 @@
-"""Kinds of option values: how to read, check and describe each, for files, flags and Python."""
+"""Kinds of option values: how to read, check and describe each, for files, flags and Python.
+
+A function that reads gets a `value` and its `place`, which names its key in errors and resolves
+paths beside the file that it was written in (`OptionPlace`).
+"""
 
 from __future__ import annotations
 
@@ -64,13 +68,14 @@ BATCH = Kind(
     lambda value, place: value if isinstance(value, int) else TEXT.read(value, place),
     {"type": ["integer", "string"]},
     "N",
-    number_of,
+    typed=number_of,
 )
 MAPPING = Kind(_mapping, {"type": ["object", "string"]}, "A=B,C=D")
 
 
 def _price(value: Any, place: OptionPlace) -> Price:
     """Read a mapping, or ``input=0.4,output=1.6`` on a command line."""
+    # A flag that takes several values gives a list.
     if isinstance(value, list):
         value = ",".join(map(str, value))
     if isinstance(value, str):
@@ -92,6 +97,7 @@ BUDGETS = {
     "tokens": "most tokens, read and written",
     "seconds": "most seconds",
 }
+#: Words of `weights:`: tasks count by their numbers of documents, or all alike.
 WEIGHTINGS = ("documents", "equal")
 Weighting = str | dict[str, float]
 #: Setting of the harness that pushes the results files of each model to the hub.
@@ -130,7 +136,7 @@ GENERATION_KEYS = (
 RANK_KEYS = ("include_path", "use_cache", "batch_size", "max_batch_size", "device", "seed")
 #: Settings that change neither requests nor scores; accepted so that a --config can be reused.
 IDLE_KEYS = ("log_samples", "verbosity", "show_config", "write_out", "trust_remote_code")
-_PATHS = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
+_TEXTS_OR_MAPPING = {"anyOf": [*TEXTS.schema["anyOf"], {"type": "object"}]}
 
 
 def _tasks(value: Any, place: OptionPlace) -> tuple[str, ...]:
@@ -176,8 +182,9 @@ def _is_pair(value: Any, place: OptionPlace) -> bool:
 
 
 def _one_or_named(value: Any, place: OptionPlace, kinds: Any) -> Any:
-    """Read a path or an object of `kinds`, or several by name (``A=FILE`` in flags)."""
+    """Read a path, or an object of the types `kinds`, or several by name (``A=FILE`` in flags)."""
     if isinstance(value, list):
+        # A flag with a single path.
         if len(value) == 1 and not _is_pair(value[0], place):
             return _one_or_named(value[0], place, kinds)
         named: dict[str, str] = {}
@@ -203,7 +210,7 @@ class Donors:
 
 
 def _bank(value: Any, place: OptionPlace) -> Any:
-    """Read a file, a folder or a bank, several of these by task or metric, or `Donors`."""
+    """Read a file, folder or bank, several by task or metric, or `Donors`; "" is none."""
     if isinstance(value, Mapping) and "borrow" in value:
         if unknown := set(value) - {"borrow", "scores"}:
             raise UsageError(
@@ -359,11 +366,11 @@ _HARNESS_SETTINGS: dict[str, Callable[[Any, OptionPlace], Any]] = {
 
 
 TASKS = Kind(_tasks, TEXTS.schema, "TASK", many=True)
-BANK = Kind(_bank, _PATHS, "FILE", many=True)
-METRICS = Kind(_metrics, _PATHS, "METRIC[=WEIGHT]", many=True)
+BANK = Kind(_bank, _TEXTS_OR_MAPPING, "FILE", many=True)
+METRICS = Kind(_metrics, _TEXTS_OR_MAPPING, "METRIC[=WEIGHT]", many=True)
 WEIGHTS = Kind(_weights, {"type": ["string", "object"]}, "W")
-KNOWN = Kind(_known, _PATHS, "SCORES", many=True)
-PRIOR = Kind(_prior, _PATHS, "[NAME=]LOGS", many=True)
+KNOWN = Kind(_known, _TEXTS_OR_MAPPING, "SCORES", many=True)
+PRIOR = Kind(_prior, _TEXTS_OR_MAPPING, "[NAME=]LOGS", many=True)
 STOP = Kind(_stop, {"type": "string"}, "WORDS")
 BUDGET = Kind(
     _budget,

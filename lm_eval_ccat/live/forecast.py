@@ -114,6 +114,7 @@ def forecast(
         ),
         "overspend_at_most": totals.overspend,
         "judge_cost_per_item": spec.judge.item,
+        # Without a goal all is asked that may be, so no answer comes too late to count.
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
         "loads": _loads(spec, model_contents),
@@ -246,7 +247,7 @@ def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
         most_items = min(most_items, max(int(plan.spec.budget["items"]), least_items * n_models))
     further_items = [model["most_items"] - least_items for model in models]
     if (limited := _budget_and_prices(plan)) is not None:
-        # The budget buys the most answers from the cheapest models.
+        # The budget buys the most answers from the cheapest models. (`SLACK` allows for rounding.)
         budget, amounts = limited
         cheapest_first = np.sort(np.repeat(amounts, further_items))
         left = (budget - least_items * sum(amounts)) * (1.0 - SLACK)
@@ -295,8 +296,9 @@ def powers(plan: Plan) -> dict[str, Power]:
     scores of that kind do.
     """
     spec, size = plan.spec, len(plan.items())
-    pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
-    level = (1.0 - spec.confidence) / max(pairs, 1)
+    n_pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
+    # Of several pairs each has an equal part of the chance of an error (Bonferroni).
+    level = (1.0 - spec.confidence) / max(n_pairs, 1)
     banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
     sampled = plan.noisy
     if all(method_of(bank).has_curves for bank in banks.values()):
@@ -471,6 +473,7 @@ def offer_in_words(plan: Plan) -> str:
     saved: list[str] = []
     for gap in GAPS:
         n, at_random_items = by_bank.items_for_difference(gap), at_random.items_for_difference(gap)
+        # The first difference, which is the largest, is enough as an example.
         if not saved and n is not None and at_random_items is not None and n < at_random_items:
             saved.append(
                 f"differences of {gap * span:g} are decided after {n} items of each model, not "
@@ -536,6 +539,7 @@ def _documents_in_words(plan: Plan, items: Mapping[str, int | None]) -> str:
     if (n := items["bank"]) is not None:
         n = _items_asked(plan, n)
         return f"about {n} of {size} documents, more if the model departs from its bank"
+    # What a bank saves is calculated up to the last of `STOPS`.
     item_cap = plan.new_ranker().item_cap
     if plan.noisy or item_cap > STOPS[-1]:
         return f"more than {min(item_cap, STOPS[-1])} of {size} documents"
