@@ -98,7 +98,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "the price of a judge is forgotten",
         "lm_eval_ccat/live",
-        "usd = judge_usd if judge is None else judge",
+        "usd = judge_usd if judge_price is None else judge_price",
         "usd = 0.0",
         ("tests/live/test_charges.py",),
     ),

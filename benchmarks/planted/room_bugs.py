@@ -1055,8 +1055,8 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a lost attempt is assumed at the token limit",
-            "return self.forecasts[model].largest if unknown else assumed",
-            "return self.forecasts[model].largest",
+            "if column == UNKNOWN and assumed is not None:",
+            "if assumed is not None:",
         ),
         (
             "a budget in items is one in money",
@@ -1065,7 +1065,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a document with many requests reads one prompt",
-            "sum(map(estimate_tokens, prompts)) * requests_per_prompt",
+            "sum(map(estimate_tokens, prompts)) * (n_requests / len(prompts))",
             "estimate_tokens(prompts[0])",
         ),
         (
