@@ -54,7 +54,7 @@ def header_of_plan(plan: Plan) -> Header:
 def identity_of(plan: Plan) -> Header:
     """Return the journal's header: what readers need, and what a resumed run must not change."""
     header, sessions = header_of_plan(plan), plan.sessions
-    hashes = [hash for session in sessions.values() for hash in session.doc_hashes]
+    doc_hashes = [doc_hash for session in sessions.values() for doc_hash in session.doc_hashes]
     settings: dict[str, Any] = {task: dict(session.settings) for task, session in sessions.items()}
     # A reader of one task's journal finds its settings without the task's name.
     if len(sessions) == 1:
@@ -62,11 +62,12 @@ def identity_of(plan: Plan) -> Header:
     task = {
         **header.task,
         "documents": len(plan.documents()),
-        "documents_sha256": hash_of("".join(map(str, hashes))),
+        "documents_sha256": hash_of("".join(map(str, doc_hashes))),
         "prompts": {task: list(session.marks.values()) for task, session in sessions.items()},
         SCORING_HASH: hash_of(
             "".join(internals.scoring_code(session.task) for session in sessions.values())
         ),
+        # Their scales and weights must not change either.
         **{key: value for key, value in header.report.items() if key == "outcomes"},
         "settings": json.loads(json.dumps(settings, default=str)),
     }
@@ -103,7 +104,7 @@ def _which_documents(plan: Plan) -> str:
 
 
 def _weights(plan: Plan) -> str:
-    """Say how tasks weigh; "" where they do by their documents, as in a mean over these."""
+    """Say how tasks weigh; "" where all documents weigh the same, as in a mean over these."""
     sizes = {task: outcome.bank.n_items for task, outcome in plan.outcomes.items()}
     weights = [plan.weights.get(task, size) for task, size in sizes.items()]
     weights_of_documents = [weight / size for weight, size in zip(weights, sizes.values())]

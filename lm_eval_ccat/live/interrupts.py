@@ -21,7 +21,8 @@ class Interrupts:
     Attributes
     ----------
     wake : callable
-        Wakes the thread that calls `heed`; called from the signal handler.
+        Wakes the thread that calls `heed`, which may wait for answers; called from the signal
+        handler.
     wait : bool
         Whether the first signal waits for the next `heed`, so that no answer is half processed.
         A second Ctrl-C does not wait; batch systems repeat theirs, which changes nothing.

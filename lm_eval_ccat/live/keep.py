@@ -39,6 +39,7 @@ from .result import Observer, outcome_block
 
 #: Documents drawn at random, with the probability of each draw among those not yet drawn.
 Draws = dict[int, float]
+#: Name of the ranked score beside the further outcomes.
 _LEADING = "what is ranked by"
 #: Fewest draws for an estimate: with fewer 0/1 scores, errors would be understated.
 FEWEST_DRAWS = 10
@@ -93,11 +94,11 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
             if len(outcomes) == len(banks) == 1:
                 banks = dict(zip(outcomes, banks.values()))
         for name, outcome in outcomes.items():
-            blank, bank = outcome.bank, banks.get(name)
+            run_bank, bank = outcome.bank, banks.get(name)
             # Scores of other items, or on another scale, cannot join a bank.
             if bank is None or any(
-                getattr(bank, what) != getattr(blank, what)
-                for what in ("metric", "doc_ids", "scale")
+                getattr(bank, attribute) != getattr(run_bank, attribute)
+                for attribute in ("metric", "doc_ids", "scale")
             ):
                 raise UsageError(
                     f"{target} holds no bank of {name} on the items of this run, so what is "
@@ -165,6 +166,7 @@ def grow_banks(
             (bank for outcomes in grown.values() for bank in outcomes.values()),
             key=lambda bank: len(bank.models),
         )
+        # One task with one outcome.
         if isinstance(plan.banks, ItemBank) and not target.is_dir():
             smallest.save(path)
         else:
@@ -219,6 +221,7 @@ def _grown(
     response_model: bool,
 ) -> ItemBank:
     """Return a bank with what a run observed; a new one has the run's settings and marks."""
+    # A bank is of many models, and each has a chat template of its own.
     run_settings = {key: value for key, value in settings.items() if key != "chat_template_sha"}
     base = replace(bank, settings=bank.settings or run_settings)
     if not bank.models:
@@ -229,7 +232,10 @@ def _grown(
 
 
 class _ObservedScore(NamedTuple):
-    """A score of a bank's item, and the probability of its draw; NaN if it was chosen."""
+    """A score, the position of its item in the bank, and the probability of its draw.
+
+    The probability is NaN if the item was chosen, not drawn.
+    """
 
     position: int
     score: float
@@ -301,8 +307,8 @@ class ModelRuns:
         self.plan, self.book = plan, book
         self.ranking = book.ranker.result()
         self._rankings = {task: self._rankings_by_outcome(task) for task in plan.outcomes_by_task}
-        # Other scores of all models, by task, once `further` has ranked them together; and what it
-        # ranked, until `of` has returned it.
+        # Rankings of all models by their other scores, by task, once `further` has made them; and
+        # the runs that it ranked, by model and task, until `of` has returned them.
         self._further_of_all: dict[str, Further] = {}
         self._ranked_runs: dict[str, dict[str, DrawnRun]] = {}
 
@@ -322,7 +328,7 @@ class ModelRuns:
         drawn_runs = self._ranked_runs.pop(model.name, None) or self._drawn_runs(model)
         for task, drawn_run in drawn_runs.items():
             run = drawn_run.run
-            # If every document was run, the harness has every score.
+            # If every document was run, the harness itself states every score.
             further: Further = {}
             if not run.complete:
                 further = self._further_of_all.get(task) or _further([drawn_run])

@@ -5,9 +5,11 @@ answer that arrives early waits for those before it. After each answer the Ranke
 until the window of every model is full or the Ranker wants nothing. So the asks depend on the seed,
 the windows and the earlier answers alone: not on slots, latencies, rate limits or retries.
 
-An ask is *untold* until the Ranker has its answer; the *window* of a model is how many of its asks
-may be untold. A model that is *set aside* is asked nothing more: for good, or while its server is
-*away*. One that was away is *taken up* when it answers again: the Ranker may ask it once more.
+An ask is *open* until it is answered, or *released*: given back without an answer. It is *untold*
+until the Ranker has its answer; the *window* of a model is how many of its asks may be untold. A
+model that is *set aside* is asked nothing more: for good, or while its server is *away*. One that
+was away is *taken up* when it answers again: the Ranker may ask it once more. Local models that do
+not fit into memory together *take turns*: each is loaded, answers all its open asks, and leaves.
 
 A line uses no clock, thread or network. A sender takes asks with `next`, returns answers with
 `arrive`, and reports models that are away and the end of the time; every call leaves the journal,
@@ -39,7 +41,9 @@ WORTH = 0.25
 
 
 def turns_for(items: int, ahead: int | None = None) -> int:
-    """Return in how many turns a model answers so many items; `ahead` is a window that stays.
+    """Return how many turns a model takes to answer so many items.
+
+    In each it answers `ahead` of them; without `ahead`, a window that grows by `GROWTH_IN_TURNS`.
 
     >>> [turns_for(n) for n in (16, 60, 200, 1000)]
     [1, 3, 5, 9]
@@ -99,7 +103,7 @@ class Line:
 
     def __post_init__(self) -> None:
         self.end_reason: str | None = None
-        # Asks that are to be sent, by model and number.
+        # Asks that are to be sent, by model and number; those released meanwhile are not removed.
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.first_windows}
         self._new: list[NewAsk] = []
         self._started = False
@@ -129,10 +133,10 @@ class Line:
         return asks
 
     def probe(self, model: str, failed: Set[Item]) -> list[Ask]:
-        """Take the youngest ask of a model whose item has not failed, if any."""
+        """Take one ask with which to test a model's server: the last whose item has not failed."""
         waiting = self._waiting[model]
         for ask in reversed(waiting):
-            # The server may fail on that item alone: another one tells whether it works.
+            # The server may fail on some items alone: another one tells whether it works.
             if ask.state == OPEN and ask.item not in failed:
                 waiting.remove(ask)
                 return [ask]
@@ -157,7 +161,7 @@ class Line:
 
     def ask_beyond_bank(self, model: str, items: Iterable[Item]) -> None:
         """Ask a model items that the Ranker does not offer, and nothing else."""
-        self.end_reason = self.end_reason or ""
+        self.end_reason = self.end_reason or ""  # after its end a line makes no asks of its own
         self._waiting[model].extend(Ask(BEYOND_BANK, model, item) for item in items)
 
     @property
@@ -173,9 +177,11 @@ class Line:
     def record_lost(self, attempt: Lost) -> None:
         """Record an attempt without an answer; give back asks that the budget no longer covers.
 
-        Those that were sent stay: the last of those that were not are given back.
+        Those that were sent stay: of the others the last are given back, one by one, until what is
+        spent and what the open asks are expected to cost are within the budget.
         """
         self.book.event(attempt)
+        # At its end the line has given all open asks back.
         if self.end_reason is not None:
             return
         ranker, unsent = self.book.ranker, (ask for asks in self._waiting.values() for ask in asks)
@@ -227,20 +233,22 @@ class Line:
 
         While a model is away that may come back, the run does not end.
         """
-        ranker, answers = self.book.ranker, self.book.n_told_by_model
-        untold = self.book.n_untold_by_model
+        ranker, n_told = self.book.ranker, self.book.n_told_by_model
+        n_untold = self.book.n_untold_by_model
         active = [model for model in self.first_windows if model not in self.book.tally.set_aside]
         # What the warm-up asks is paid anyway, so it counts before a verdict may end the run.
         warming = self.ends_at_goal and any(
-            untold[model] > 0 and answers[model] < self.warmup for model in active
+            n_untold[model] > 0 and n_told[model] < self.warmup for model in active
         )
         decided = self.ends_at_goal and not warming and ranker.decided
+        # Or too few models are left to go on.
         if decided or len(active) < (2 if self.compares_only else 1):
             if not self.away:
                 self._finish("" if decided else _why_too_few(active))
             return
         windows = self._windows(active, warming)
-        self._ask({model: n - untold[model] for model, n in windows.items() if n > untold[model]})
+        free_slots = {model: window - n_untold[model] for model, window in windows.items()}
+        self._ask({model: n for model, n in free_slots.items() if n > 0})
         # Nothing is out and the Ranker wants nothing: no answer is left that could change that.
         if not self.book.n_untold and not self.away:
             self._finish("")
@@ -250,6 +258,8 @@ class Line:
         book, ranker = self.book, self.book.ranker
         # Where every item will be asked anyway, no model waits for a better one.
         share = WORTH if self.ends_at_goal or math.isfinite(ranker.budget) else 0.0
+        # In the order of arrival an ask without an answer holds no other up. So the asks from the
+        # oldest such on, told ones too, are limited: the others must not run away from its model.
         windows = self._windows(self.first_windows) if self.arrival else {}
         most_asks = sum(windows.values()) if self.arrival else math.inf
         most_untold = math.inf if self.max_untold is None else self.max_untold
@@ -283,7 +293,10 @@ class Line:
         return windows
 
     def _finish(self, reason: str, gaps: bool = False) -> None:
-        """End the run; without a `reason` the Ranker has one. For `gaps` see `End`."""
+        """End the run; without a `reason` the Ranker has one.
+
+        With `gaps`, answers that wait for an earlier one take effect, too.
+        """
         self._write_new()
         self.end_reason = reason
         self.book.event(End(reason=reason, gaps=gaps))

@@ -1,4 +1,8 @@
-"""Ask two models, or one with logs of the other, until their difference is known."""
+"""Ask two models, or one with logs of the other, until their difference is known.
+
+The *sides* are baseline and candidate, always in this order; in matrices of pairs the entry [1, 0]
+is of candidate less baseline. A *stored* side answers from its logs, a *live* one is asked.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +52,12 @@ class MarginKnown(StoppingRule):
     margin: float
 
     def wants(self, standing: Standing) -> Any:
-        # A pair that may not be decided is not known whatever is asked.
+        # One model is left alone, or nothing that is asked will decide the pair.
         if len(standing.items) < 2 or standing.verdicts.barred[1, 0]:
             return standing.nobody
         n = int(standing.items.min())
         difference = Difference.of(standing.verdicts, documents=n, margin=self.margin)
-        return standing.nobody | (difference.verdict == NOT_KNOWN)
+        return standing.nobody | (difference.verdict == NOT_KNOWN)  # both models or none
 
     def why(self, standing: Standing) -> str:
         return "the difference is known well enough"
@@ -177,7 +181,8 @@ def _spec_of(
         raise UsageError(
             "a live model is compared on one task and by one metric; name the task (--task)"
         )
-    return replace(spec, metrics=dict.fromkeys(spec.metrics, 1.0))  # it decides
+    # The only metric decides, whatever weight it is given.
+    return replace(spec, metrics=dict.fromkeys(spec.metrics, 1.0))
 
 
 def _require_end(set_aside: Mapping[str, str], ended: bool, run_dir: str | Path | None) -> None:
@@ -208,14 +213,14 @@ def _differences(run: Run, margin: float) -> _Differences:
     on_benchmark, on_population = (
         run.book.ranker.belief(question) for question in (BENCHMARK, POPULATION)
     )
-    # Nobody has looked at the answer to the other question.
+    # The run stopped by its looks at the benchmark; what is said of the population is a first look.
     looks = verdicts.looks.before_first_look.after(on_population, 1.0 - verdicts.confidence)
     differences = []
     for view in (
         replace(verdicts, belief=on_benchmark),
         replace(verdicts, belief=on_population, looks=looks),
     ):
-        n_answers = int(view.belief.n.diagonal().min())
+        n_answers = int(view.belief.n.diagonal().min())  # of the model with fewer
         difference = Difference.of(
             view, documents=min(n_answers, len(run.plan.offered)), margin=margin, scale=scale,
             answers=n_answers if run.plan.most_repeats > 1 else None,
@@ -234,7 +239,8 @@ def _names(sides: Sequence[Any], models: Sequence[str | None]) -> tuple[str, str
     """
     live = [isinstance(side, Mapping) for side in sides]
     first, second = (name or _usual_name(side) for side, name in zip(sides, models))
-    # Such as a server's old and new weights: they are called baseline and candidate.
+    # Such as a server's old and new weights. Those that the user did not name are called baseline
+    # and candidate.
     if first == second:
         first, second = (
             role if is_live and not (name or side.get("name")) else first
@@ -297,9 +303,17 @@ def _differences_to_state(
 
 @dataclass
 class StoredSides:
-    """The sides of a live comparison that answer from their logs, by name.
+    """The stored sides of a live comparison; they limit its plan to the documents of their logs.
 
-    They limit the plan to the documents that all of them have.
+    Attributes
+    ----------
+    logs : dict of name to sequence of str
+        Paths of the logs of each stored side; empty if both sides are live.
+    margin : float
+        How much worse the candidate may be, on the metric's own scale.
+    observer : Observer
+    prior_answers : dict of name to (dict of Item to EarlierAnswer)
+        What the logs hold, once `plan` has read them.
     """
 
     logs: Mapping[str, Sequence[str]]
@@ -376,7 +390,7 @@ class StoredSides:
             The logs have no document of the task.
         """
         outcome, warnings = plan.outcome, [*plan.warnings]
-        n_answers = np.array([self._fewest(item, plan.most_repeats) for item in plan.items()])
+        n_answers = np.array([self._n_logged(item, plan.most_repeats) for item in plan.items()])
         if not n_answers.any():
             raise UsageError("the stored runs have no document in common with the task")
         bank = replace(outcome.bank, kept=outcome.bank.kept & (n_answers > 0))
@@ -426,8 +440,9 @@ class StoredSides:
         }
         return len(changed)
 
-    def _fewest(self, item: Item, repeats: int) -> int:
-        """Return how many answers to an item the logs of all sides have, at most `repeats`."""
+    def _n_logged(self, item: Item, repeats: int) -> int:
+        """Return how many answers to an item every stored side has, at most `repeats`."""
+        # Repeats are asked in their order, so what comes after a missing one is of no use.
         items = (item, *(Item((*item, repeat)) for repeat in range(2, repeats + 1)))
         return min(
             sum(1 for _ in takewhile(self.prior_answers[name].__contains__, items))

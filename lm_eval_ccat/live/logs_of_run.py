@@ -21,7 +21,8 @@ from ..scores.readers.samples import sound_rows
 from ..scores.reading import Logged, Query
 from .stored import StoredRanking, rankings_in
 
-#: Name of the outcome of an answer that is scored by one metric alone.
+#: Name of the outcome of an answer that is scored by one metric alone. Of others it has None in
+#: place of a score, which says only that the document was answered.
 _ONLY_OUTCOME = ""
 
 
@@ -47,7 +48,7 @@ class JournalAnswers:
             yield record
 
     def _note(self, answer: Answered) -> None:
-        # Of several outcomes the raw scores are stated by name; a single one has no name.
+        # The journal states raw scores by name if there are several outcomes.
         by_outcome = dict(answer.raw) if isinstance(answer.raw, Mapping) else {}
         by_outcome[_ONLY_OUTCOME] = None if by_outcome else answer.raw
         task, doc_id, *_ = answer.item
@@ -56,8 +57,8 @@ class JournalAnswers:
             key = answer.model, task, doc_id
             self._texts[key] = self._texts.get(key, ()) + hashes
         for outcome, raw in by_outcome.items():
-            of_outcome = scores.setdefault((task, outcome), {})
-            of_outcome[doc_id] = (*of_outcome.get(doc_id, ()), raw)
+            by_document = scores.setdefault((task, outcome), {})
+            by_document[doc_id] = (*by_document.get(doc_id, ()), raw)
 
     def contradictions_in_logs(
         self, folder: Path, result: RankingContent, tolerance: float
@@ -158,7 +159,6 @@ def _scores_by_document(answers: _Scores, outcome: Logged) -> dict[Any, list[flo
     # Another outcome of the metric may go by its name alone.
     name = full_name if full_name in names else outcome.metric
     by_document: dict[Any, list[float]] = {}
-    # Beside several outcomes the nameless one says only that the document was answered.
     for name_of_scores in (_ONLY_OUTCOME, name):
         for doc_id, scores in answers.get((outcome.task, name_of_scores), {}).items():
             known = (score for score in scores if score is not None)
@@ -194,7 +194,7 @@ def _texts(responses: Any) -> Iterator[str]:
 def _other_estimates(
     logs: Path, model: str, rankings: Sequence[StoredRanking], tolerance: float
 ) -> Iterator[str]:
-    """Yield where the latest results file of a model contradicts the run's result."""
+    """Yield the estimates in a model's latest results file that the run's result contradicts."""
     files = sorted(results_files(logs), key=lambda file: file.name)
     stored: list[StoredRanking] = []
     with suppress(CcatError):  # full results state no estimate

@@ -30,7 +30,8 @@ def compare_estimates(
     ranking = first if isinstance(first, StoredRanking) else second
     assert isinstance(ranking, StoredRanking)
     content, scale, outcome = ranking.content, ranking.scale, ranking.outcome
-    # Of a run without sampling, these very answers are what these documents show.
+    # A run states means for its own question. If a comparison of these very answers comes here, the
+    # run was not sampled, and they are the same.
     question = RUN if gate.question == RUN else content["question"]
     baseline, candidate = (
         MeanScore.of(side, name, question, gate) for side, name in zip((first, second), names)
@@ -45,7 +46,7 @@ def compare_estimates(
             barred=pair.get("barred", False),
         )  # fmt: skip
         overall = Difference.stated(stated_pair, baseline.asked_with(candidate), scale, gate.margin)
-        # The ranking itself states what would decide.
+        # The result of the ranking states what would decide the pair.
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
         exact = _is_exact(question, sampled)
@@ -72,14 +73,26 @@ def _is_sampled(side: ScoreTable | StoredRanking, name: str) -> bool:
 
 @dataclass(frozen=True)
 class MeanScore:
-    """A model's mean over the full benchmark with its interval, on the metric's own scale."""
+    """A model's mean over the full benchmark with its interval, on the metric's own scale.
+
+    Attributes
+    ----------
+    mean, error : float
+        With its standard error.
+    low, high : float
+        Ends of the interval.
+    documents : int
+        Number of documents that were answered.
+    answers : int or None
+        Number of answers, where documents are asked repeatedly.
+    """
 
     mean: float
     error: float
     low: float
     high: float
     documents: int
-    answers: int | None = None  # where documents are asked repeatedly
+    answers: int | None = None
 
     @classmethod
     def of(
@@ -103,16 +116,17 @@ class MeanScore:
             low, high = sorted(block["interval"])
             mean, error = block["estimate"], block["standard_error"]
             return cls(mean, error, low, high, n if answers is None else min(n, size), answers)
-        unit = side.select([name]).model_scores()[0]
-        raw = side.scale.restore(unit[np.isfinite(unit)])
+        scores = side.select([name]).model_scores()[0]
+        raw = side.scale.restore(scores[np.isfinite(scores)])
         n, mean = len(raw), float(raw.mean())
+        # One value says nothing of the others, which may lie anywhere on the scale.
         error = float(raw.std(ddof=1) if n > 1 else side.scale.span) / math.sqrt(n)
         # Equal values do not show that all others are equal.
         if error <= ROUNDING * side.scale.span:
-            largest = max(abs(mean - end) for end in side.scale.ends)
+            largest_gap = max(abs(mean - end) for end in side.scale.ends)
             error = side.scale.span / math.sqrt(n)
             if n >= FEWEST_ITEMS:
-                error = _error_of_equal_values(largest, n, gate.confidence)
+                error = _error_of_equal_values(largest_gap, n, gate.confidence)
         error = 0.0 if _is_exact(question, _is_sampled(side, name)) else error
         half_width = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half_width, mean + half_width, n)

@@ -1,7 +1,9 @@
 """`Model`: a participant of a run, which can be opened and asked; and the harness's models.
 
 `ask` blocks and may be called from any thread; runs call `start`, which does not block. At most
-``slots`` calls are in flight at once, each with at most ``batch`` items of one task.
+``slots`` calls are in flight at once, each with at most ``batch`` items of one task. To answer an
+item takes the harness one or more *requests*, such as one for each choice. An answer is `Unrated`
+while it waits for a judge to score it, and `Administered` is one as the harness scored it.
 """
 
 from __future__ import annotations
@@ -320,13 +322,16 @@ class HarnessModel(Model):
         return sessions
 
     def _set_slots_and_batch(self, lm: Any) -> None:
-        """Set ``slots`` and ``batch``; all requests of a document count towards the limit."""
+        """Set ``slots`` and ``batch`` by how many calls, and requests a call, the model takes.
+
+        Every document is taken to need as many requests as the first one of the first task.
+        """
         width = internals.requests_at_once(lm)
         session = next(iter(self.sessions.values()))
         per_document = max(1, session.n_requests(session.doc_ids[0]))
         self.slots = self.entry.concurrency or width.calls
         self.batch = max(1, width.requests // per_document)
-        # A document of more requests than a call takes several calls.
+        # A document of more requests than one call has takes several of the server's calls.
         if self.slots > 1:
             self.slots = max(1, self.slots * width.requests // max(per_document, width.requests))
 
@@ -359,18 +364,20 @@ class HarnessModel(Model):
         # All slots may be held by calls that hang.
         if extra:
             self.widen()
-        is_kept = [item in self.unrated for item in items]
+        is_unrated = [item in self.unrated for item in items]
         # Their judge alone is waited for.
-        if all(is_kept):
+        if all(is_unrated):
             self.scoring.update(items)
-        # What was kept, its logs or a Ray actor answer.
-        if any(is_kept) or self.prior_answers or self._lm is None:
+        # `ask` takes answers from an earlier run, from logs or from a Ray actor; the way below asks
+        # the model that is open in this process.
+        if any(is_unrated) or self.prior_answers or self._lm is None:
             return super().start(items, on_result, extra)
 
         def keep(answered: Any) -> None:
-            # What a judge is to rate is kept meanwhile. To read it may take long.
+            # A judge may take long: the journal keeps the answers before. To read them may take
+            # long, too, hence a thread.
             if session.judged and isinstance(answered, ToScore):
-                self._calls.start(score, self._kept, items, answered, on_result)
+                self._calls.start(score, self._pass_on_unrated, items, answered, on_result)
             else:
                 score(answered)
 
@@ -416,8 +423,9 @@ class HarnessModel(Model):
             return  # the caller loaded it and frees it
         for session in self.sessions.values():
             session.bind(None)
+        # To collect garbage means to walk through all objects, for nothing where no weights are.
         if lm is None or self.memory is None:
-            return  # a walk through all objects, which frees no weights
+            return
         del lm
         gc.collect()
         torch = sys.modules.get("torch")
@@ -435,6 +443,7 @@ class HarnessModel(Model):
         """Run documents of one task through the harness, or score their earlier answers."""
         answers, to_ask = [], []
         for item in items:
+            # An earlier answer that does not fit, as the prompt has changed, is never used.
             fits, earlier = self.has_prior_answer(item), self.prior_answers.pop(item, None)
             if item in self.unrated:
                 answers.append(self._rated(item))
@@ -460,10 +469,12 @@ class HarnessModel(Model):
         self._require_scores(items[0].task)
         return answers
 
-    def _kept(self, items: Sequence[Item], to_score: ToScore, on_result: OnResult) -> ToScore:
-        """Pass on answers that a judge is to rate, so that the run keeps them; return them."""
+    def _pass_on_unrated(
+        self, items: Sequence[Item], to_score: ToScore, on_result: OnResult
+    ) -> ToScore:
+        """Pass on answers that a judge is to rate, so that the run keeps them; return those."""
         answers = [
-            self._unscored(item, administered, responses)
+            self._without_scores(item, administered, responses)
             for item, (administered, responses) in zip(items, to_score.unscored())
         ]
         on_result(ToRate(answers))
@@ -474,6 +485,7 @@ class HarnessModel(Model):
         kept = self.unrated[item]
         answer = self._answer(item, self._replay(item, kept.responses))
         del self.unrated[item]
+        # What the model's server withheld has no score, whatever the judge says of it.
         if kept.unscored:
             answer = replace(answer, score=None, raw=None, unscored=tuple(kept.unscored))
         return replace(
@@ -498,17 +510,20 @@ class HarnessModel(Model):
         self._scored.update((item.task, name) for name in scored)
         kept = _kept_scores(outcomes, scored)
         responses = administered.samples[leading(outcomes).filter]["resps"]
-        unscored = self._unscored(item, administered, responses, prior)
-        return replace(unscored, score=kept.score, raw=kept.raw)
+        answer = self._without_scores(item, administered, responses, prior)
+        return replace(answer, score=kept.score, raw=kept.raw)
 
-    def _unscored(
+    def _without_scores(
         self,
         item: Item,
         administered: Administered,
         responses: Sequence[Sequence[Any]],
         prior: str | None = None,
     ) -> Answer:
-        """Return what a run keeps of an answer besides its scores."""
+        """Return what a run keeps of an answer besides its scores.
+
+        `responses` are by request; `prior` says in which earlier run it was given, and paid for.
+        """
         prior = "the response cache" if administered.cached else prior
         return Answer(
             item=item,
@@ -628,9 +643,10 @@ def _doc_ids_and_repeats(items: Sequence[Item]) -> tuple[list[Any], list[int]]:
 
 
 def memory_of(entry: ModelSpec) -> float | None:
-    """Return the memory that a model states; if it states none, None without weights of its own.
+    """Return the memory that a model states, or, if it states none, what is to be assumed.
 
-    If it has weights here, it is infinite: no other such model may be loaded with it.
+    It is infinite for weights on this machine: no other such model may be loaded with it. It is
+    None where there are none.
     """
     holds = internals.holds_weights(str(entry.model))
     return math.inf if entry.memory is None and holds else entry.memory

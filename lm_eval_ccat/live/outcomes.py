@@ -30,6 +30,7 @@ from .fields import Weighting
 from .models import OutcomesByTask
 from .scored import Discrepancy, Scoring, runs_by_model
 
+#: What `bank:` takes: a bank, its file, a folder of banks, or either of these by task or metric.
 Bank = ItemBank | str | Path | Mapping[str, Any]
 #: What errors call known results and the run, and what they advise if the two differ.
 _KNOWN_AND_RUN = ("the source", "the run")
@@ -157,6 +158,7 @@ def tasks_of_bank(bank: Bank, named: Collection[str] = ()) -> list[str]:
     """
     if not isinstance(bank, str | Path):
         return list(named)
+    # A file is the bank of one task, unless others are named.
     if not (bank_path := located(bank)).is_dir():
         return list(named) or list(filter(None, [ItemBank.load(bank_path).task]))
     suites = {suite.name: SuiteBank.tasks(suite) for suite in suites_in(bank_path)}
@@ -329,12 +331,17 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
             return dict(SuiteBank.load(bank_path, [task])[task]) if task in tasks else {}
         bank = ItemBank.load(bank_path)
     by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
+    # Of several tasks, a mapping without this one has files of others alone, which stay unread.
     loaded = {
-        name: bank if isinstance(bank, ItemBank) else ItemBank.load(bank)
-        for name, bank in by_metric.items()
-        if isinstance(bank, ItemBank) or only_task
+        name: entry if isinstance(entry, ItemBank) else ItemBank.load(entry)
+        for name, entry in by_metric.items()
+        if isinstance(entry, ItemBank) or only_task
     }
-    return {name: bank for name, bank in loaded.items() if only_task or bank.task == task}
+    return {
+        name: metric_bank
+        for name, metric_bank in loaded.items()
+        if only_task or metric_bank.task == task
+    }
 
 
 def task_weights(
@@ -365,7 +372,7 @@ def task_weights(
     if weighting == "documents":
         return dict(sizes)
     if weighting == "equal":
-        # Of a single group: equal tasks, whatever its subgroups.
+        # If a group has all tasks, these weigh the same, whatever subgroups they are in.
         names = list(sizes) if covering else _outermost(sizes, group_weights)
         weighting = dict.fromkeys(names, 1.0)
     assert not isinstance(weighting, str)

@@ -1,8 +1,11 @@
 """How fast requests go to servers that limit rates: `Pace` of a model, `RateLimit` of a host.
 
 Models of one host may share a limit, or have one each, and no server says which. So they begin
-with one `RateLimit`, and a model whose requests alone are refused leaves it. Times are in seconds
-of any clock; the caller reads it.
+with one `RateLimit`, and a model whose requests alone are refused leaves it. Some servers refuse
+*by lot*: a share of the requests, at any rate. A *trial* is the time in which requests go out at
+about one rate; trials at several rates tell these two reasons apart. A *pause* is a time in which
+nothing is sent, as the server asked for after a refusal. Times are in seconds of any clock, which
+the caller reads; rates are in requests a second.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from typing import NamedTuple
 
 from .failures import doubled
 
-#: Factor on the rate at a refusal once the limit is known; before, and if others were accepted and
-#: the server asks for no pause, so that it may refuse by lot.
+#: Factor on the rate at a refusal: once the limit is known; before that; and before that if the
+#: server accepted others and asks for no pause, so that it may refuse by lot.
 SLOWER, SLOWER_AT_FIRST, SLOWER_IF_ALONE = 0.95, 0.6, 0.85
-#: Factor where a refusal came so soon after a pause that fewer answers came than in so many pauses
-#: at that rate: what the server saves up in a pause hides how far the rate is beyond the limit.
+#: Factor where a refusal came soon after a pause: after fewer answers than `SOON` such pauses have
+#: room for at that rate. What the server saves up in a pause hides how far the rate is beyond the
+#: limit.
 SLOWER_IF_SOON, SOON = 0.85, 3.0
 #: Number of answers after which the rate has grown back to where it was refused. The second
 #: constant is a number for each answer that could have come in the pause after the refusal; the
@@ -31,18 +35,18 @@ DOUBLING, FASTEST = 100, 0.02
 LONGEST_PAUSE = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH_TO_MEASURE = 4
-#: Refusals after which a trial of a rate may be compared with a slower one, and the highest rate of
-#: that as a share of its own.
+#: Refusals after which a trial may be compared with a slower one, and the highest rate of that as a
+#: share of its own.
 ENOUGH_TO_COMPARE, SLOWER_TRIAL = 3, 0.8
-#: Share of requests that are refused near a limit, as the rate recovers now and then beyond it, and
-#: far below.
+#: Share of requests that a server with a limit refuses near it, as the rate recovers now and then
+#: beyond it, and far below it.
 BELOW_LIMIT, FAR_BELOW_LIMIT = 0.02, 0.005
 #: Log odds from which refusals are held to be by lot, and by a limit again.
 ENOUGH_EVIDENCE, ENOUGH_AGAINST_LOTS = 3.0, 8.0
 #: Largest share of requests that may be refused by lot.
 MOST_BY_LOT = 0.4
-#: By which share the rate grows with each answer while refusals are held to be by lot; half of it
-#: after each time that this was wrong.
+#: By which share the rate grows with each answer while refusals are held to be by lot; halved each
+#: time that this was wrong.
 GROWTH_BY_LOT = 0.05
 #: Seconds by which a request may be late without loss to the rate.
 CAUGHT_UP = 0.05
@@ -53,7 +57,7 @@ AT_ONCE, ADDED = 2, 1
 
 
 class _Taken(NamedTuple):
-    """The answers that a server gave, and the seconds that it took for them."""
+    """The answers that a server gave, and the seconds in which it gave them."""
 
     answers: int
     seconds: float
@@ -61,9 +65,19 @@ class _Taken(NamedTuple):
 
 @dataclass
 class _Trial:
-    """Requests and refusals from when requests began to go out at a rate.
+    """A trial: what became of the requests since they began to go out at a rate.
 
     Requests in flight count as accepted: a refusal comes sooner than an answer.
+
+    Attributes
+    ----------
+    rate : float
+        Rate at its begin.
+    began : float
+        Moment at which it began.
+    requests, refusals : int
+    seconds : float
+        Its length so far.
     """
 
     rate: float
@@ -78,19 +92,23 @@ class _Trial:
         return max(self.requests - self.refusals, 0)
 
     def evidence_of_lots(self, faster: _Trial) -> float:
-        """Return the log odds that as many are refused at any rate, not those beyond a limit.
+        """Return the log likelihood ratio of this trial's refusals: by lot, against by a limit.
 
-        A server with a limit accepts as many requests a second as in a faster trial, give or take a
-        standard error.
+        By lot the server refuses the same share of either trial's requests. With a limit it accepts
+        as many requests a second as in the faster trial, give or take a standard error of that
+        count, and refuses what goes out beyond.
         """
         rate, seconds = self.requests / max(self.seconds, 0.05), max(faster.seconds, 0.05)
         error = math.sqrt(faster.accepted + 1.0)
-        slowest, fastest = (faster.accepted - error) / seconds, (faster.accepted + error) / seconds
-        below_limit = FAR_BELOW_LIMIT if rate < 0.6 * fastest else BELOW_LIMIT
-        low, high = (
-            max(1.0 - limit / max(rate, 0.01), below_limit) for limit in (fastest, slowest)
+        low_limit, high_limit = (
+            (faster.accepted - error) / seconds,
+            (faster.accepted + error) / seconds,
         )
-        # Within this range a limit explains the refusals as well as it can.
+        fewest = FAR_BELOW_LIMIT if rate < 0.6 * high_limit else BELOW_LIMIT
+        low, high = (
+            max(1.0 - limit / max(rate, 0.01), fewest) for limit in (high_limit, low_limit)
+        )
+        # Of the shares that a limit in this range would refuse, the one that fits best counts.
         by_limit = min(max(self.refusals / max(self.requests, 1), low), high, 0.97)
         requests, refusals = faster.requests + self.requests, faster.refusals + self.refusals
         by_lot = min((refusals + 0.5) / (requests + 1.0), MOST_BY_LOT)
@@ -99,16 +117,18 @@ class _Trial:
 
 
 class _Lots:
-    """The share of requests that a server refuses at any rate, and the evidence against it.
+    """The share of requests that a server refuses by lot, and the evidence that a limit does.
 
-    Where a limit is met, many more are refused. Requests in flight count as accepted.
+    The evidence is a cumulative sum (Page's test for a change): the log likelihood ratios of all
+    requests, set to 0 whenever it falls below. It grows once the rate, which rises, meets a limit,
+    beyond which more are refused. Requests in flight count as accepted.
     """
 
     def __init__(self, requests: int, refusals: int) -> None:
         self.requests, self.refusals = requests + 1.0, refusals + 0.5
         self.largest = min(1.5 * self.refusals / self.requests, MOST_BY_LOT)
         self._in_flight = 0
-        self._for_limit = 0.0  # log odds of a limit, since they were 0
+        self._for_limit = 0.0  # the cumulative sum
 
     def sent(self) -> None:
         """Note a request."""
@@ -133,7 +153,10 @@ class _Lots:
         return self._for_limit + in_flight > ENOUGH_AGAINST_LOTS
 
     def _log_odds(self, refused: bool) -> float:
-        """Return by how much one request, refused or answered, speaks for a limit."""
+        """Return by how much one request, refused or answered, speaks for a limit.
+
+        Beyond a limit half of those are refused that would not be by lot.
+        """
         share = min(self.refusals / self.requests, self.largest)
         beyond_limit = 0.5 + 0.5 * share
         return math.log(beyond_limit / share if refused else (1.0 - beyond_limit) / (1.0 - share))
@@ -167,18 +190,19 @@ class RateLimit:
         self._accepted = 0  # answers since the last refusal
         # What the server took until the first refusal; None once there is a further one.
         self._until_first_refusal: _Taken | None = None
-        self._growth = FASTEST
-        self._doubling = DOUBLING  # answers after which it doubles
-        self._is_measured = False  # whether the limit was measured
-        self._refusals_in_a_row = 0  # refusals in a row without an answer between them
-        self._longest_pause = 0.0  # pause that the server asked for
-        self._trial: _Trial | None = None
+        self._growth = FASTEST  # by which share the rate grows with each answer
+        self._doubling = DOUBLING  # answers after which the growth doubles
+        self._is_measured = False  # whether the limit was measured at the last refusal
+        self._refusals_in_a_row = 0  # without an answer between them
+        self._longest_pause = 0.0  # that the server asked for at any refusal
+        self._trial: _Trial | None = None  # the present one, if any
         self._earlier_trials: list[_Trial] = []  # each faster than the next one
         self._growth_by_lot = GROWTH_BY_LOT
         self._lots: _Lots | None = None  # while refusals have another reason than the rate
         self._idle = 0.0  # seconds since the last refusal in which the server was asked nothing
         self._next_request = -math.inf  # when the rate allows the next request
-        # The model that was refused last, and log odds that nobody else can be.
+        # The model that was refused last, and minus the log of the chance that only it was refused
+        # since, were all models behind one limit.
         self._last_refused: Pace | None = None
         self._for_private_limit = 0.0
 
@@ -230,15 +254,19 @@ class RateLimit:
         """
         if self._lots is not None:
             self._lots.refused()
+            # By lot, a refusal says nothing about the rate.
             if not self._lots.disproved:
                 return pause or 0.0
+            # The rate has risen so far that a limit is met.
             self._lots = None
             self._growth_by_lot *= 0.5
+        # One that was sent before the trial went out at another rate.
         if self._trial is not None and sent >= self._trial.began:
             self._trial.refusals += 1
         if self._refusal is None or sent >= self._refusal + self._last_pause:
-            self._note_refused(pace, moment)
+            self._note_refused_model(pace, moment)
             self._note_refusal(moment, pause or 0.0)
+        # Each of the requests that were refused together first tells more exactly what was taken.
         if self._until_first_refusal is not None:
             before = self._until_first_refusal
             in_flight = sum(pace.in_flight for pace in self.paces)
@@ -249,16 +277,18 @@ class RateLimit:
         self._next_request = max(self._next_request, moment)
         return pause
 
-    def _note_refused(self, pace: Pace, moment: float) -> None:
+    def _note_refused_model(self, pace: Pace, moment: float) -> None:
         """Note whose request was refused; a model that alone is refused again and again leaves.
 
-        Where models share a limit, one of them is refused as often as its share of the requests.
+        Where models share a limit, the chance that the next refusal is of the same model is its
+        share of the requests.
         """
         requests = sum(pace.requests for pace in self.paces)
         if pace is self._last_refused:
             self._for_private_limit -= math.log(max(pace.requests, 1) / max(requests, 1))
         else:
             self._last_refused, self._for_private_limit = pace, 0.0
+        # It gets a limit of its own, and all others begin with a new one.
         if self._for_private_limit > ENOUGH_FOR_PRIVATE_LIMIT:
             private, shared = RateLimit(), RateLimit()
             private.rate = max(pace.requests, 1) / self._seconds(moment)
@@ -279,6 +309,7 @@ class RateLimit:
         else:
             self._lower_rate(moment)
         self._growth, self._doubling = FASTEST, DOUBLING
+        # After so many answers the rate is where it was before it fell by the factor `SLOWER`.
         if self._is_measured:
             answers = max(RECOVERY_PER_ANSWER * self.rate * pause, RECOVERY)
             self._growth = -math.log(SLOWER) / answers
@@ -289,21 +320,25 @@ class RateLimit:
     def _lower_rate(self, moment: float) -> None:
         """Lower the rate at a further refusal, by what the server accepted since the one before."""
         self._refusals_in_a_row = 0 if self._accepted else self._refusals_in_a_row + 1
-        measures = self._accepted >= ENOUGH_TO_MEASURE
-        if measures:
-            in_a_pause = self.rate * self._last_pause
-            slower = SLOWER_IF_SOON if self._accepted < SOON * in_a_pause else SLOWER
+        is_measured = self._accepted >= ENOUGH_TO_MEASURE
+        if is_measured:
+            requests_in_pause = self.rate * self._last_pause
+            slower = SLOWER_IF_SOON if self._accepted < SOON * requests_in_pause else SLOWER
             self.rate = min(slower * self.rate, self._accepted_rate(moment))
-        # A limit per minute, say: pause longer rather than send more slowly.
+        # After several refusals without an answer, as of a limit per minute, the model pauses
+        # longer instead; the rate stays.
         elif self._refusals_in_a_row <= 1:
             may_be_lot = self._accepted and not self._longest_pause
             slower_at_first = SLOWER_IF_ALONE if may_be_lot else SLOWER_AT_FIRST
             self.rate *= SLOWER if self._is_measured else slower_at_first
-        self.rate, self._is_measured = self._not_too_slow(self.rate), measures
+        self.rate, self._is_measured = self._not_too_slow(self.rate), is_measured
         self._compare_trials(moment)
 
     def _compare_trials(self, moment: float) -> None:
-        """Go back to the rate of an earlier trial if as many are refused in the slower one now."""
+        """Go back to the rate of an earlier trial if as many are refused in the slower one now.
+
+        Once enough are refused, and the rate has fallen, another trial begins.
+        """
         trial = self._trial = self._trial or _Trial(self.rate, moment)
         trial.seconds = moment - trial.began
         for faster in self._earlier_trials:
@@ -327,12 +362,15 @@ class RateLimit:
         return max(rate, 0.5 / self._longest_pause if self._longest_pause else 0.0)
 
     def _accepted_rate(self, moment: float) -> float:
-        """Return the requests a second that the server accepted since the last refusal."""
+        """Return the requests a second that the server accepted since the last refusal.
+
+        Time in which it was asked nothing does not count, up to three quarters of the whole.
+        """
         seconds = self._seconds(moment)
         return max(self._accepted, 1) / max(seconds - self._idle, 0.25 * seconds)
 
     def _seconds(self, moment: float) -> float:
-        """Return the seconds since the last refusal, or else since the first request."""
+        """Return the seconds since the last refusal or the first request, and at least .05."""
         since = self._began if self._refusal is None else self._refusal
         return max(moment - (moment if since is None else since), 0.05)
 
@@ -351,7 +389,7 @@ class Pace:
     in_flight : int
         Requests in flight, as far as it was told.
     requests : int
-        Those that went out since the limit was met last.
+        Those that went out since a request to any model of the limit was refused last.
 
     Examples
     --------

@@ -1,4 +1,8 @@
-"""`Plan`: all a ranking needs to start: outcomes, weights, charges, known results."""
+"""`Plan`: all a ranking needs to start: outcomes, weights, charges, known results.
+
+An *outcome* is one metric and filter of a task; the *leading* one of a task, that of the largest
+weight, chooses the items. A *doubt* is a sentence on what could not be compared, or "".
+"""
 
 from __future__ import annotations
 
@@ -62,7 +66,8 @@ class Plan:
     outcomes_by_task : dict of task to (dict of name to Outcome)
         Outcomes of every answer to the task.
     sessions : dict of task to TaskSession
-        Sessions for reading documents and prompts; they may lack a model.
+        Sessions for reading documents and prompts; they may lack a model. Empty for a forecast from
+        banks alone.
     charges : Charges
         What answers cost.
     known : dict of model to KnownMean, or None
@@ -109,6 +114,7 @@ class Plan:
     @property
     def n_answers(self) -> int:
         """How many answers a full evaluation of one model takes: all items, times their repeats."""
+        # Without documents nobody knows of repeats.
         return sum(
             self.repeats.get(task, 1) * outcome.bank.n_items
             for task, outcome in self.outcomes.items()
@@ -228,6 +234,7 @@ class Plan:
             "known": self.known,
             "options": dict(spec.options),
             **spec.for_the_ranker(),
+            # These are left out where they say what the Ranker takes without them.
             **({"sampled": True} if self.sampled else {}),
             **({"repeats": self.repeats} if self.most_repeats > 1 else {}),
             **({"weights": self.outcome_weights()} if has_several_outcomes else {}),
@@ -310,7 +317,7 @@ def make_plan(spec: Spec) -> Plan:
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
     _require_sense_for_tasks(spec, list(sessions))
-    measured = _MeasuredTasks({}, dict.fromkeys(_listed_twice(spec.models)), {}, [])
+    measured = _MeasuredTasks(doubts=dict.fromkeys(_listed_twice(spec.models)))
     for task, session in sessions.items():
         measured.add(spec, bank, task, session, only_task=len(sessions) == 1)
     outcomes_by_task = measured.outcomes_by_task
@@ -333,19 +340,19 @@ class _MeasuredTasks:
 
     Attributes
     ----------
-    outcomes_by_task : dict of task to (dict of name to Outcome)
     doubts : dict of str to None
-        Sentences, which are told once although several tasks may give rise to them; or "".
+        Told once each, although several tasks may give rise to them.
+    outcomes_by_task : dict of task to (dict of name to Outcome)
     tasks_by_warning : dict of str to list of str
         Warnings of banks, each with the tasks whose banks it is about.
     accepted : list of Discrepancy
         Differences from the banks that the user accepts.
     """
 
-    outcomes_by_task: dict[str, dict[str, Outcome]]
     doubts: dict[str, None]
-    tasks_by_warning: dict[str, list[str]]
-    accepted: list[Discrepancy]
+    outcomes_by_task: dict[str, dict[str, Outcome]] = field(default_factory=dict)
+    tasks_by_warning: dict[str, list[str]] = field(default_factory=dict)
+    accepted: list[Discrepancy] = field(default_factory=list)
 
     def add(
         self, spec: Spec, bank: Bank, task: str, session: TaskSession, *, only_task: bool
@@ -361,15 +368,15 @@ class _MeasuredTasks:
         # cannot fit is refused here, before any weights are loaded.
         if bank:
             check_session(outcomes, session, spec.accept_change)
-        asked = compare_with_banks(outcomes, session, spec.accept_change)
-        self.accepted += asked.accepted
+        differences = compare_with_banks(outcomes, session, spec.accept_change)
+        self.accepted += differences.accepted
         for warning in warnings:
             # One per task of a group would hide all other warnings.
             warning = warning.replace(f"the bank of {task} was", "the bank was")
             self.tasks_by_warning.setdefault(warning, []).append(task)
         metrics = [outcome.metric.name for outcome in outcomes.values()]
-        scripts = [writing_system_note(session.task, metric) for metric in metrics]
-        self.doubts |= dict.fromkeys((*asked.doubts, _repeated_documents(session), *scripts))
+        script_notes = [writing_system_note(session.task, metric) for metric in metrics]
+        self.doubts |= dict.fromkeys((*differences.doubts, _note_of_copies(session), *script_notes))
 
     def warnings(self) -> Iterator[str]:
         """Yield what the user is told before the first answer."""
@@ -408,11 +415,11 @@ def _listed_twice(models: Sequence[ModelSpec]) -> Iterator[str]:
             )
 
 
-def _repeated_documents(session: TaskSession) -> str:
-    """Return a warning if many documents are copies, as of a file that was written twice, or ""."""
+def _note_of_copies(session: TaskSession) -> str:
+    """Return a warning if many documents are copies, as of a file written twice; else ""."""
     n_documents = len(session.doc_hashes)
     n_copies = n_documents - len(set(session.doc_hashes))
-    # Large benchmarks have a few.
+    # Large benchmarks have a few copies by chance.
     if n_copies < 0.1 * n_documents:
         return ""
     return (
@@ -527,8 +534,10 @@ def with_public_bank(plan: Plan) -> Plan | None:
                 check_session(outcomes, session)
                 compare_with_banks(outcomes, session, spec.accept_change)
                 outcomes_by_task[task] = outcomes
+        # It has other documents, settings or metrics; the next may fit.
         except CcatError:
             continue
+        # Without `metrics:` a bank brings its own, which may not be what the run ranks by.
         keys = [leading(outcomes).results_key for outcomes in outcomes_by_task.values()]
         if keys == [outcome.results_key for outcome in plan.outcomes.values()]:
             return replace(plan, spec=replace(spec, bank=name), outcomes_by_task=outcomes_by_task)

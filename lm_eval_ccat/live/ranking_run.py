@@ -98,7 +98,7 @@ def rank(
         # Use the bank that the run began with: the run may have added to the file since.
         spec = replace(spec, bank=str(banks_at(Path(run_dir))))
     make_models = None if executor == "local" else _ray_models_at(address_of(executor))
-    # Only models in this process are given the answers of logs.
+    # A Ray actor is not given the answers of logs.
     if make_models is not None and spec.prior:
         raise UsageError("prior: needs --executor local")
     with Run(spec, run_dir, observer, resume=resume, retry=retry, models=make_models) as run:
@@ -229,12 +229,13 @@ def _settle_before_start(plan: Plan, observer: Observer) -> None:
 def _end_in_words(plan: Plan, ceiling: _Ceiling) -> str:
     """Say when a run without a budget ends."""
     spec = plan.spec
-    goal = {"decided": "when every pair is decided, or ", "limits": ""}.get(
-        spec.stop, f"when `stop: {spec.stop}` is met, or "
-    )
-    # Of a single model there is nothing to decide.
-    if len(spec.models) == 1 and not plan.known and spec.target_se is None:
+    # `stop: limits` has no goal, and of a single model there is nothing to decide.
+    alone = len(spec.models) == 1 and not plan.known and spec.target_se is None
+    if spec.stop == "limits" or alone:
         goal = ""
+    else:
+        met = "every pair is decided" if spec.stop == "decided" else f"`stop: {spec.stop}` is met"
+        goal = f"when {met}, or "
     last = "the last answer" if plan.most_repeats > 1 else "the last item"
     return f"The run ends {goal}at {'the limit' if spec.max_items else last}: {ceiling.in_words}."
 
@@ -250,6 +251,7 @@ def _confirm(plan: Plan, ceiling: _Ceiling, observer: Observer) -> None:
     # A user who set a limit, or whose run costs cents, is not asked.
     if plan.spec.max_items is not None or ceiling.usd is None or ceiling.usd < ASKED_FROM:
         return
+    # "if models are equal and answers are as long as their references", say.
     if_equal = f"if models are equal{ceiling.lengths.replace(' if', ' and', 1)}"
     question = f"This may cost up to about {dollars(ceiling.usd)}, {if_equal}. Start?"
     if not observer.confirm(question):
@@ -266,7 +268,8 @@ class _Ceiling(NamedTuple):
     usd : float or None
         None where a price is not known.
     lengths : str
-        By whose lengths the dollars are counted; empty where answers have no price per token.
+        Of which lengths the answers are taken to be, as the end of a sentence: " if answers ..".
+        Empty where answers have no price per token.
     """
 
     in_words: str
@@ -280,6 +283,7 @@ def _ceiling(plan: Plan) -> _Ceiling:
     Answers that are paid by the token are taken to be as long as those of the models that the banks
     were calibrated on, else as the references; a model that is paid by the hour to take a second.
     """
+    # Some methods ask the warm-up whatever the limit of items is.
     spec, cap = plan.spec, max(plan.new_ranker().item_cap, plan.warmup_items)
     costs = [plan.charges.forecasts[entry.name] for entry in spec.models]
     answers = f"at most {cap * len(costs)} answers ({cap} of each model)"
@@ -288,9 +292,10 @@ def _ceiling(plan: Plan) -> _Ceiling:
         return _Ceiling(answers, None, "")
     usd, lengths = cap * sum(cost.mean for cost in costs), ""
     if any(entry.price.output for entry in spec.models):
-        # Models that reason write pages where the reference has a letter; logs behind a bank know.
         dearest = dollars(cap * sum(cost.largest for cost in costs))
         whose = "their references"
+        # Models that reason write pages where the reference has a letter. A bank made of logs knows
+        # how much its models read and wrote per item, in the mean.
         means = [outcome.bank.tokens for outcome in plan.weighted_outcomes]
         if known_means := [mean for mean in means if mean is not None]:
             whose = "those of the bank's models"
@@ -318,19 +323,21 @@ def _require_reachable_goal(plan: Plan, observer: Observer) -> None:
     whatever = f"the method {name} gives every model its first {first_items} items whatever"
     if ignored and limit is not None and limit < first_items:
         observer.warn(f"{whatever} max_items is")
-    if plan.charges.budget is None or plan.most_repeats > 1:  # the ranker requires a whole pass
+    # Where items are asked repeatedly, the Ranker itself requires a budget for all items once.
+    if plan.charges.budget is None or plan.most_repeats > 1:
         return
     cost = first_items * sum(plan.charges.prices.values())
     if plan.charges.budget >= cost * (1.0 - SLACK):
         return
     currency = plan.charges.currency
     amount = in_unit(cost, currency)
-    # The method is as its paper has it: it asks its first items whatever the user wants.
+    # The method `paper` asks its first items whatever the user wants, as its authors have it.
     if ignored:
         observer.warn(f"{whatever} the budget is: they are expected to take {amount}")
         return
-    digits = 1e4 if currency == "usd" else 1.0  # never less than it takes
-    enough = math.ceil(cost * digits - 1e-6) / digits
+    # Rounded up, to hundredths of a cent or whole items or tokens, as less would not be enough.
+    parts = 1e4 if currency == "usd" else 1.0
+    enough = math.ceil(cost * parts - 1e-6) / parts
     raise UsageError(
         f"the budget is too small for the first {first_items} items of each of "
         f"{len(plan.spec.models)} models: give at least {{{currency}: {enough:.12g}}}, or a "

@@ -1,7 +1,11 @@
 """``rank --executor ray``: each model is an actor of a Ray cluster.
 
-The Ranker and the journal stay with the driver; an actor only runs documents. When its node is
-lost, a new actor, which Ray starts where it finds room, is asked its open documents again.
+The Ranker and the journal stay with the *driver*, the process of the run; an *actor* is a process
+on a node of the cluster that holds one model and only runs documents. When its node is lost, a new
+actor, which Ray starts where it finds room, is asked its open documents again.
+
+Ray counts a node's *resources*, CPUs and GPUs. What a model asks of them is its *bundle*; a *place*
+is a bundle that is reserved on a node (Ray's placement group).
 """
 
 from __future__ import annotations
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
 OPEN_SECONDS = 1800.0
 #: Seconds for which the list of nodes, and the state of a place, are taken as they were.
 POLL_SECONDS = 0.5
-#: Most losses of one model's actor.
+#: Most times that one model's actor may be lost before the model is given up.
 LOSSES = 5
-#: Nodes of a kind that may join where an autoscaler states no maximum: more than there are models.
+#: Nodes of a kind that may join where an autoscaler (which adds nodes on demand) states no maximum:
+#: more than there are models.
 MOST_NODES = 1000
 #: Threads of an actor; a run never makes more concurrent calls than the model has slots.
 ACTOR_THREADS = 256
@@ -65,7 +70,7 @@ class ModelActor:
 
 
 class Nodes:
-    """The nodes of the cluster, and what they have in all."""
+    """The nodes of the cluster, and what they have in all, in use or free."""
 
     def __init__(self) -> None:
         self._listed, self._amounts = -math.inf, list[dict[str, float]]()
@@ -103,9 +108,9 @@ class Nodes:
         return max(maximum - n_present, 0)
 
     def may_hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
-        """Whether each bundle finds a node, or one that may join: without an autoscaler, any."""
+        """Whether each bundle finds a node that is there, or one that may still join."""
         addable_nodes = self.addable_nodes
-        # Without an autoscaler's word people may add nodes by hand.
+        # Without an autoscaler's word people may add any node by hand.
         return addable_nodes is None or _hold([*self.amounts, *addable_nodes], bundles)
 
     def hold(self, bundles: Sequence[Mapping[str, float]]) -> bool:
@@ -114,7 +119,7 @@ class Nodes:
 
 
 def _hold(nodes: Sequence[Mapping[str, float]], bundles: Sequence[Mapping[str, float]]) -> bool:
-    """Whether each bundle finds one of the nodes, the largest first."""
+    """Whether the nodes have room for all bundles together; the largest are placed first."""
     free = [dict(amounts) for amounts in nodes]
     sizes = [(bundle.get("GPU", 0.0), bundle.get("CPU", 0.0)) for bundle in bundles]
     for size in sorted(sizes, reverse=True):
@@ -145,7 +150,7 @@ class RayModel(HarnessModel):
         self._opening: Any = None  # what the actor will return once it has loaded the model
         # When the actor was started, and when Ray was last asked for the place.
         self._began = self._last_look = 0.0
-        self._losses = 0
+        self._losses = 0  # how often its actor was lost
         self._lock = threading.Lock()
 
     # -- where it is -----------------------------------------------------------------------
@@ -177,15 +182,18 @@ class RayModel(HarnessModel):
         return bool(self.bundle) and not self._nodes.may_hold([self.bundle])
 
     def ready(self) -> bool:
-        """Reserve a place, start the actor there and let it load; return whether it has."""
+        """Reserve a place, start the actor there and let it load; whether `open` need not wait.
+
+        It need not if the model is loaded, or if `open` raises an error.
+        """
         import ray
 
         moment = time.monotonic()
         if self._losses > LOSSES:
-            return True  # `open` says so
-        if self._actor is None and not self._reserve(moment):
-            return False
+            return True
         if self._actor is None:
+            if not self._reserve(moment):
+                return False
             self._start()
             self._began = moment
         if ray.wait([self._opening], timeout=0)[0]:
@@ -197,12 +205,12 @@ class RayModel(HarnessModel):
         return moment - self._began > OPEN_SECONDS
 
     def _reserve(self, moment: float) -> bool:
-        """Whether its resources are reserved on a node; ask for them if nobody has."""
+        """Whether its place is reserved; request it if nobody has. False too soon after a look."""
         from ray.util.placement_group import placement_group, placement_group_table
 
         if not self.bundle:
             return True
-        # A request for a place is what an autoscaler adds a node for.
+        # The request stays open until a node has room; an autoscaler adds nodes for such requests.
         if self._place is None:
             self._place, self._last_look = placement_group([self.bundle]), 0.0
         if moment - self._last_look <= POLL_SECONDS:
@@ -241,7 +249,7 @@ class RayModel(HarnessModel):
             remove_placement_group(place)
 
     def _lost(self, actor: Any) -> PlaceLost:
-        """Leave the place of an actor that was lost; return the error that says so."""
+        """Free the place of an actor that was lost; return the error that says so."""
         with self._lock:
             # Calls in flight report the same loss, each from its own thread.
             if self._actor is actor:
