@@ -1165,7 +1165,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a refused budget names less than is enough",
         "lm_eval_ccat/live/ranking_run",
-        "math.ceil(cost * digits - 1e-6) / digits",
+        "math.ceil(cost * parts - 1e-6) / parts",
         'float(f"{cost:.4g}")',
         ("tests/live/test_rank.py",),
     ),
@@ -4623,8 +4623,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "keep: a bank on another scale grows",
         "lm_eval_ccat/live/keep",
-        'for what in ("metric", "doc_ids", "scale")',
-        'for what in ("metric", "doc_ids")',
+        'for attribute in ("metric", "doc_ids", "scale")',
+        'for attribute in ("metric", "doc_ids")',
         (
             "tests/live/test_save_bank.py::test_a_file_of_another_benchmark_is_refused_before_any_request",
         ),
