@@ -64,7 +64,7 @@ class Sending:
     sent : float
         Time at which it went out.
     waited_since : float
-        The same, later by as long as the run has collected no answers since.
+        The same, later by as long as the run was busy since and collected no answers.
     extra : bool
         Whether it takes no slot: a second request for an ask that holds up the line, or a probe.
     previous : FailedCall or None
@@ -145,7 +145,7 @@ class Channel:
         The last ask that was answered, if any: a probe asks it again where all that is open failed.
     silent_since : float or None
         Time of the last answer, or of the first request of those in flight, later by as long as the
-        run has collected no answers since.
+        run was busy since and collected no answers.
     witness : Sending or None
         The last call, if it asks that again to tell whether the server is there: other requests
         were left unanswered since.
@@ -171,7 +171,7 @@ class Channel:
     silent_since: float | None = None
     witness: Sending | None = None
     last_answered: list[Ask] = field(default_factory=list)
-    #: How the last items failed that got all their attempts, since a further attempt was answered.
+    #: How each item failed that was given up since a second or later attempt was answered.
     _failed_for_good: list[str] = field(default_factory=list)
     #: Attempts of items that an outage put back into the line.
     _earlier_attempts: dict[Item, int] = field(default_factory=dict)
@@ -186,7 +186,8 @@ class Channel:
         self.availability = Availability(self.outage_limit, rule.backoff, rule.max_backoff)
         self.name, self.book = self.model.name, self.line.book
         self.copies = Copies(self.model.title)
-        if self.plan.most_repeats > 1:  # a resumed run has answers already
+        # A resumed run has answers already.
+        if self.plan.most_repeats > 1:
             for item, answer in self.book.arrived(self.name):
                 self.copies.note(item, answer.responses)
 
@@ -202,7 +203,7 @@ class Channel:
 
     @property
     def kept_slots(self) -> int:
-        """Slots that waiting attempts keep: of items that fail as usual others may take them."""
+        """Slots that are kept for waiting attempts, unless their items fail as usual."""
         return sum(not self._is_usual(sending.previous) for _, sending in self.retries)
 
     def wait(self, moment: float) -> float:
@@ -212,7 +213,7 @@ class Channel:
     def take_due(self, moment: float) -> Sending | None:
         """Take a waiting attempt that is due, if any."""
         for number, (due, sending) in enumerate(self.retries):
-            # A pause is for the server, and this one needs none.
+            # A pause gives the server time, and it has answered others since.
             if due <= moment or self._is_of_item(sending.previous):
                 del self.retries[number]
                 return sending
@@ -229,8 +230,10 @@ class Channel:
     def answered(self, sending: Sending, moment: float) -> None:
         """Note that a call has returned answers."""
         self.refused_since, self.hangs = None, False
+        # A witness tells that the server is there, not that it answers what is open.
         if sending is not self.witness:
             self.silent_since, self.witness = moment, None
+        # Further attempts help again.
         if sending.attempt > 1:
             self._failed_for_good.clear()
         self._answered.append(sending.sent)
@@ -264,7 +267,7 @@ class Channel:
 
     def resend_at(self, sending: Sending) -> float:
         """Return the time at which to send the ask of a call again if it holds up the line."""
-        # Its answer is there.
+        # It has been answered.
         if any(ask.item in self.model.scoring for ask in sending.asks):
             return math.inf
         median = self.median
@@ -361,7 +364,10 @@ class Channel:
             self._warn_of_first(what, doc, cause)
 
     def last_wait(self) -> float:
-        """Return the seconds to wait for calls in flight once nothing more is asked."""
+        """Return the seconds to wait for calls in flight once nothing more is asked.
+
+        They are three median latencies, but from 1 to 10.
+        """
         return min(10.0, max(1.0, 3.0 * (self.median or 0.0)))
 
     # -- what came back --------------------------------------------------------------------
@@ -385,7 +391,11 @@ class Channel:
         ]
 
     def unrated(self, sending: Sending, answers: Sequence[Answer], moment: float) -> list[Record]:
-        """Return the journal's records of answers that a judge is to rate: the server replied."""
+        """Return the journal's records of new answers that a judge is to rate.
+
+        Also note that the server has replied. A document beyond the bank has no such record, as
+        neither a `Tell` nor a `Fail` would follow it.
+        """
         self._note_reply(sending, moment)
         asks = {ask.item: ask for ask in sending.asks}
         return [
@@ -661,7 +671,10 @@ class Channel:
         return alone and call.failure.is_of_item_or_server and call.is_last(self.failure_rule)
 
     def _is_usual(self, call: FailedCall | None) -> bool:
-        """Whether the last few items that failed like this were answered at no further attempt."""
+        """Whether a call failed in the same way as the last few items that were given up.
+
+        Its item will most likely be given up as well.
+        """
         last = self._failed_for_good[-self.failure_rule.in_a_row :]
         return (
             call is not None
@@ -672,7 +685,7 @@ class Channel:
     def _is_of_item(self, call: FailedCall | None) -> bool:
         """Whether an attempt failed as usual, and a request that was sent since is answered.
 
-        Then the item is to blame, and will most likely fail for good.
+        Then the item is to blame, not the server.
         """
         return call is not None and call.moment < self._youngest_answered and self._is_usual(call)
 
@@ -736,12 +749,14 @@ class Channel:
         availability.failed(moment, call.sending.sent, failure.text, failure.wait, failure.hung)
         if availability.state is State.CLOSED:
             self.set_aside_for_outage(availability.reason)
+        # The outage has just begun, perhaps at a probe that had to show that the model works.
         elif before is State.OPEN or availability.first_failure:
             logger.warning(
                 "%s does not answer (%s); it is asked again for up to %g min", self.name,
                 availability.reason, self.failure_rule.outage_minutes,
             )  # fmt: skip
             self.minutes_reported = 0
+        # Once a minute is enough.
         elif (minutes := int(availability.outage(moment) // 60)) > self.minutes_reported:
             self.minutes_reported = minutes
             logger.warning(
@@ -820,6 +835,7 @@ class Channel:
             reason = f"away: {reason}"
             logger.warning("%s is set aside until it answers again (%s)", name, reason)
             self.probe_asks = [ask for ask in self.book.unanswered if ask.model == name]
+        # It is set aside for good already.
         elif name in self.book.tally.set_aside and name not in self.line.away:
             return
         else:

@@ -196,6 +196,7 @@ def directory_of(run_dir: str | Path) -> Path:
     if RunDirectory(folder).journal.exists() or not folder.is_dir():
         return folder
     runs = [journal.parent for journal in journals(folder)]
+    # Each log belongs to a run directory below the folder, of which the user has to name one.
     if runs and all(set(runs) & set(log.samples.parents) for log in every_run(folder)):
         raise UsageError(
             f"{folder} is no run directory; it holds {some([run.name for run in runs])}: "

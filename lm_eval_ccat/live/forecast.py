@@ -307,14 +307,10 @@ def powers(plan: Plan) -> dict[str, Power]:
             way: Power.of_banks(banks, level, sampled, way == "random", weights=weights)
             for way in ("bank", "random")
         }
-    kinds = PUBLISHED
-    if {outcome.metric.name for outcome in plan.weighted_outcomes} <= RIGHT_OR_WRONG:
-        # The metric says which of the two kinds of scores it has.
-        kinds = {kind: PUBLISHED[kind] for kind in ("right or wrong",)}
-    return {
-        kind: Power.of_random_items(spreads, size, level, sampled)
-        for kind, spreads in kinds.items()
-    }
+    # Some metrics say which of the two kinds of scores they have.
+    metrics = {outcome.metric.name for outcome in plan.weighted_outcomes}
+    kinds = ["right or wrong"] if metrics <= RIGHT_OR_WRONG else list(PUBLISHED)
+    return {kind: Power.of_random_items(PUBLISHED[kind], size, level, sampled) for kind in kinds}
 
 
 def _require_possible(plan: Plan, gap: float) -> None:
@@ -419,16 +415,15 @@ def _way_content(plan: Plan, items_per_model: int, tokens: Tokens) -> WayContent
 
 
 def _tokens_per_item(plan: Plan) -> Tokens:
-    """Estimate the mean tokens of an item, from a part of very many."""
+    """Estimate the mean tokens of an item, from about as many documents of each task."""
     lengths: list[Tokens] = []
     for task, outcome in plan.outcomes.items():
         doc_ids = outcome.bank.doc_ids
         step = max(len(doc_ids) * len(plan.outcomes) // DOCUMENTS_LOOKED_AT, 1)
         documents = expected_tokens(plan.sessions.get(task), outcome.bank, doc_ids[::step])
         lengths += [tokens.usual for tokens in documents.values()]
-    read, written = (
-        float(np.mean(part)) for part in zip(*((tokens.input, tokens.output) for tokens in lengths))
-    )
+    read = float(np.mean([tokens.input for tokens in lengths]))
+    written = float(np.mean([tokens.output for tokens in lengths]))
     return Tokens(read, written, "estimate")
 
 
