@@ -105,8 +105,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a model pays for its own first items twice in the forecast",
         "lm_eval_ccat/live",
-        "budget - least_items * (sum(costs) - cost)",
-        "budget - least_items * sum(costs)",
+        "budget - least_items * (sum(prices) - price)",
+        "budget - least_items * sum(prices)",
         ("tests/live/test_rank.py",),
     ),
     Bug(
@@ -3523,8 +3523,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "an item that a budget pays in part is not asked in the forecast",
         "lm_eval_ccat/live/forecast",
-        "math.ceil(left / cost)",
-        "math.floor(left / cost)",
+        "math.ceil(left / price)",
+        "math.floor(left / price)",
         (
             "tests/live/test_rank.py::test_an_item_that_the_budget_pays_in_part_is_asked_and_the_dearest_answers_bound_the_cost",
         ),

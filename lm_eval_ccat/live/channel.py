@@ -164,13 +164,15 @@ class Channel:
     opened: bool = False
     to_open: bool = False
     minutes_reported: int = 0
-    _warned: set[str] = field(default_factory=set)  # of which kinds of events, as texts for the log
-    _youngest_answered: float = -math.inf  # when the youngest request was sent that was answered
     failed_since_answer: set[Item] = field(default_factory=set)
     failing_alone: set[Item] = field(default_factory=set)
     silent_since: float | None = None
     witness: Sending | None = None
     last_answered: list[Ask] = field(default_factory=list)
+    #: Texts for the log of which the first was a warning; see `_warn_of_first`.
+    _warned: set[str] = field(default_factory=set)
+    #: When the youngest request was sent that was answered.
+    _youngest_answered: float = -math.inf
     #: How each item failed that was given up since a second or later attempt was answered.
     _failed_for_good: list[str] = field(default_factory=list)
     #: Attempts of items that an outage put back into the line.
@@ -309,16 +311,17 @@ class Channel:
             self.model.widen()
 
     def give_up_alone(self, moment: float) -> bool:
-        """Give up items that the model leaves unanswered twice, but not others; or return False.
+        """Give up items of which two requests hang while others are answered; return False if none.
 
-        More requests that went out between theirs were answered, or the items were asked once more
-        since the server was there: so they are to blame, and the model is not away.
+        The server is there if enough requests were answered that went out between theirs, or if it
+        answered its `witness`, and a third request for the item hangs all the same.
         """
         # Never empty: a model without an ask that was sent twice is not `silent`.
         calls = [(ask, self.calls_of(ask)) for ask in self._asked_twice()]
         first = min(requests[0].sent for _, requests in calls)
         last = max(requests[-1].sent for _, requests in calls)
-        # The last before an outage are answered in any order, so they tell nothing.
+        # The last requests before an outage are answered in any order: as many as are in flight at
+        # once tell nothing.
         fewest = len(calls) + self.model.slots
         others_answered = sum(first < sent < last for sent in self._answered) >= fewest
         to_blame = [

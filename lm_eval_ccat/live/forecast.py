@@ -191,11 +191,11 @@ def _most_items(plan: Plan) -> list[int]:
     if (limited := _budget_and_prices(plan)) is None:
         return [most_items] * n_models
     # A budget in dollars or tokens buys fewer items of a dear model than of a cheap one.
-    budget, costs = limited
-    budgets_left = [budget - least_items * (sum(costs) - cost) for cost in costs]
+    budget, prices = limited
+    budgets_left = [budget - least_items * (sum(prices) - price) for price in prices]
     return [
-        max(least_items, min(most_items, math.ceil(left / cost))) if cost > 0.0 else most_items
-        for left, cost in zip(budgets_left, costs)
+        max(least_items, min(most_items, math.ceil(left / price))) if price > 0.0 else most_items
+        for left, price in zip(budgets_left, prices)
     ]
 
 
@@ -248,10 +248,11 @@ def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
     further_items = [model["most_items"] - least_items for model in models]
     if (limited := _budget_and_prices(plan)) is not None:
         # The budget buys the most answers from the cheapest models. (`SLACK` allows for rounding.)
-        budget, amounts = limited
-        cheapest_first = np.sort(np.repeat(amounts, further_items))
-        left = (budget - least_items * sum(amounts)) * (1.0 - SLACK)
-        # An item is asked as long as anything is left, even if it then costs more than that.
+        budget, prices = limited
+        cheapest_first = np.sort(np.repeat(prices, further_items))
+        left = (budget - least_items * sum(prices)) * (1.0 - SLACK)
+        # An item is asked as long as anything is left, even if it then costs more than that, and
+        # always if it is free.
         spent_before = cheapest_first.cumsum() - cheapest_first
         affordable = (spent_before < left) | (cheapest_first == 0.0)
         most_items = min(most_items, least_items * n_models + int(affordable.sum()))
