@@ -4,7 +4,8 @@ After a failed call, the channel tries again, gives up the document or sets the 
 `failures`. A model that is *set aside* is asked nothing more, for good or, if its server is only
 *away*, until it answers a *probe*: a single request that finds out whether it is back. The ask that
 holds up the *line* (the asks in the order in which answers take effect) may get a *second request*
-while the first is in flight. Times are in seconds of one clock.
+while the first is in flight. A document *beyond the bank* is asked outside the ranking, for a full
+run. Times are in seconds of one clock.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A *forecast* is what a document is expected to cost a model, by the lengths of prompts and
 references, before anything is asked. A *charge* is what an answer counts as once it has come, or a
-*lost attempt*: a request without an answer, which the server may bill all the same.
+*lost attempt*: a request without an answer, which the server may bill all the same. Money stands in
+three *columns*: billed for sure, assumed to be, or unknown.
 """
 
 from __future__ import annotations

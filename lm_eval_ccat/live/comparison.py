@@ -85,7 +85,7 @@ class Compared:
         return self.n_items is not None and needed > self.n_items
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """JSON values, among which those of `overall` are."""
         content = asdict(self)
         return {**content.pop("overall"), **content}
 

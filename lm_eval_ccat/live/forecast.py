@@ -291,10 +291,10 @@ def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent |
 def powers(plan: Plan) -> dict[str, Power]:
     """Return what a number of items shows of a difference, by the way in which items are chosen.
 
-    With banks that have curves, the ways are ``bank`` (the banks choose the items) and ``random``
-    (all models get the same random items). Without such banks nobody knows how scores vary. The
-    ways are then ``graded`` and ``right or wrong``: random items whose scores vary as published
-    scores of that kind do.
+    With banks that have item curves (expected scores by ability), the ways are ``bank`` (the banks
+    choose the items) and ``random`` (all models get the same random items). Without such banks
+    nobody knows how scores vary. The ways are then ``graded`` and ``right or wrong``: random items
+    whose scores vary as published scores of that kind do.
     """
     spec, size = plan.spec, len(plan.items())
     n_pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
