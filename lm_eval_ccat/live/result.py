@@ -69,7 +69,7 @@ MANY_EMPTY = 0.1
 FEWEST_ALIKE = 10
 #: Version of the JSON; the first results stated none.
 SCHEMA = 1
-#: Fewest items for which a board shows a score of their own.
+#: Fewest items of a model in a column of a board for which the column shows its score.
 FEWEST_ITEMS = 5
 #: Settings in which the requests of a run are compared with those of a calibration, in words.
 _SETTINGS_IN_WORDS = {"temperature": "temperature", TOKEN_LIMITS[0]: "token limit"}
@@ -91,6 +91,7 @@ class Result(Shown):
         Code or model that computed the metric.
     run_dir : Path or None
     seconds : float
+        How long the run took so far.
     interrupted : bool
     finished : bool or None
         Whether the run is over, if it was read from its directory.
@@ -103,6 +104,7 @@ class Result(Shown):
     exit_code : int
         Exit code of the command ``rank``: 0 goal met, 3 ties remain, 4 partial.
     signature : str
+        Line that names how the ranking came about (see `_signature`).
     last_line : int
         Number of journal lines that the result is based on.
     journal_sha256 : str
@@ -110,7 +112,7 @@ class Result(Shown):
     further : dict of str to dict
         Other scores of the same answers, as JSON, once the run has ended.
     held_up : str
-        How many answers do not count yet, and why.
+        Says how many answers do not count yet, and why; "" if all count (see `Book.held_up`).
 
     Examples
     --------
@@ -247,11 +249,12 @@ class Result(Shown):
 
 
 def _paid(money: Mapping[str, float] | None) -> float | None:
+    """Return the dollars billed or assumed, without unknown ones; None if no price is known."""
     return None if money is None else money[BILLED] + money[ASSUMED]
 
 
 def _cost_block(tally: Tally, name: str) -> ModelContent:
-    """Return what asking one model took, as JSON values without empty keys."""
+    """Return what asking one model took, as JSON values; keys without a value are left out."""
     money, sources = tally.money(name), sorted(tally.token_sources.get(name, ()))
     counted = tally.tokens.get(name)
     tokens = counted and {
@@ -406,7 +409,7 @@ def state_of(book: Book, folder: Path, recorded: RankingContent | None = None) -
             {"model": ask.model, "doc_id": book.journal.item_to_json(ask.item)}
             for ask in book.unanswered
         ],
-        # Pairs that are decided now may be reopened.
+        # Until a run is over, pairs that are decided may be reopened: no goal counts as met.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,
         further=_further(folder, result.journal_sha256, recorded),
     )
@@ -619,7 +622,8 @@ def contradictory_pairs(result: RankingContent) -> Iterator[str]:
         if not low - CLOSE <= difference <= high + CLOSE:
             yield f"{a} over {b}: difference {difference} outside {low} to {high}"
         excludes_0 = low > 0 or high < 0
-        # The interval of an equivalent pair lies within the least difference that matters.
+        # The interval of an equivalent pair may exclude 0: it lies within the least difference that
+        # matters.
         if pair["decision"] != "equivalent" and excludes_0 != (pair["decision"] == "decided"):
             yield f"{a} over {b}: {pair['decision']}, from {low} to {high}"
         if place[a] > place[b]:
@@ -772,7 +776,7 @@ def _doubts_of_cut_answers(tally: Tally, accepted: Collection[str]) -> Iterator[
 
 
 def _unless_accepted(kind: str, change: str, pairs: str, accepted: Collection[str]) -> str:
-    """Say that a change is accepted, or which pairs are not decided because it is not."""
+    """Say that a change is accepted, or which pairs (``"with a"``) are not decided until it is."""
     if kind in accepted:
         return f"accepted: {change}"
     return f"{change}; no pair {pairs} is decided unless you accept that (accept_change: {kind})"
@@ -872,7 +876,7 @@ class Observer:
 
 
 class ProgressBar(Observer):
-    """A progress bar that counts documents, in the style of the harness."""
+    """A progress bar of a run of one model, in the style of the harness: items and estimate."""
 
     def begin(self, plan: Plan, book: Book) -> None:
         """Draw the bar."""

@@ -1,8 +1,10 @@
 """`Run`: one run, from its options to its `Result`.
 
 A run is *resumed* if its directory holds a journal of it: then it may go on with options that have
-changed, and models that were *set aside* (asked nothing more, as their servers failed) are *taken
-up* again, so that the ranking may ask them.
+changed. A model is *set aside* (asked nothing more) when its server fails: for good, or while the
+server is *away*, which may come back by itself. Resuming *takes up* models that were away, so that
+the ranking asks them again; those that were set aside for good stay so unless there is a
+reason to try them (`Run._to_restore`).
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Run:
         Continue the run in `run_dir`: apply the options that may change, and ask models that were
         away again.
     retry : bool or str, optional
-        Restore models that were set aside for good: all of them, or the one named.
+        Take up models that were set aside for good: all of them, or the one named.
     asked : collection of str, optional
         Names of the models that may be asked; default: all models of the spec.
     plan : Plan or callable, optional
@@ -147,6 +149,7 @@ class Run:
                         f"with `lm-eval-ccat rank {folder}`, or choose another --run_dir"
                     )
                 log_file = folder / LOG
+            # Whoever hands over a plan has loaded the tasks, and made these preparations.
             if callable(self._plan):
                 _refuse_data_parallel()
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
@@ -167,6 +170,8 @@ class Run:
         try:
             return self._plan(self.spec)
         except PromptMismatchError as error:
+            # A run to resume began with the bank's prompts, so they have changed since. Of a new
+            # run, or one that accepted others and no longer does, the error is true as it is.
             if self.directory is None or not self.resume or _takes_other_prompts(self.directory):
                 raise
             raise RunError(self._cannot_resume(error.difference)) from None
@@ -240,11 +245,12 @@ class Run:
     def _has_another_prompt(self, item: Item, answer: EarlierAnswer, templated: bool) -> bool:
         """Whether an earlier answer is to another prompt than this run's, or to an unknown one.
 
-        What a template writes is known only once the model is open: it counts as the same. A model
-        that is `templated` is asked through one.
+        What a chat template writes is known only once the model is open: it counts as the same
+        prompt. A model that is `templated` is asked through one.
         """
         mark = self.plan.sessions[item.task].marks.get(item.doc_id)
         earlier_mark = answer.mark_for(templated)
+        # The log may still state the hash of what its template wrote.
         if earlier_mark is None:
             return answer.prompt_hash is None
         return not earlier_mark.startswith(WRITTEN) and mark is not None and earlier_mark != mark
@@ -344,18 +350,21 @@ class Run:
 
     def ask_beyond(self, model: HarnessModel, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer; see `Sender.ask_beyond_bank`."""
-        # What serves all models takes longer the more there are, and this is done for each of them.
+        # A sender of all models would take longer with each of them, and each is asked in turn.
         self._sender([model]).ask_beyond_bank(model.name, items)
 
     def _sender(self, models: Sequence[HarnessModel]) -> Sender:
-        """Return a sender for models, which are made first: a refused one begins no journal."""
+        """Return a sender for models; it opens the journal, which a refused model must not begin.
+
+        So callers make the models first.
+        """
         return Sender(self.plan, self.book, models, self.observer, self.interrupts)
 
     def state(self) -> Result:
         """Return the present result."""
         outcome = self.plan.outcome
         return result_of(
-            # The files of the models of a run that has ended state the same ranking.
+            # Once a run has ended, the files of its models state the same ranking.
             self.model_runs.ranking if self.ended else self.book.ranker.result(),
             header_of_plan(self.plan),
             self.plan.sessions[outcome.task].scorer(outcome.metric.name),
@@ -477,6 +486,7 @@ class Run:
             self._lose_unanswered(book, in_flight)
         book.change(changed, identity_of(plan))
         for change in changed.changes:
+            # Another version of a library may ask or score in another way.
             tell = self.observer.warn if change.startswith("versions.") else self.observer.note
             tell(f"changed since the run began: {change}")
         self._take_up(book, to_restore)
@@ -533,14 +543,14 @@ class Run:
         entries = {entry.name for entry in self.spec.models}
         aside = [name for name in book.tally.set_aside if name in entries]
         changes = "\n".join(changed.changes)
-        names = aside if self.retry is True else [self.retry] if self.retry else []
-        for name in names:
+        retried = aside if self.retry is True else [self.retry] if self.retry else []
+        for name in retried:
             if name not in aside:
                 listed = ", ".join(aside) or "none"
                 raise UsageError(f"model {name!r} was not set aside; set aside: {listed}")
         corrected = [name for name in aside if re.search(rf"{_pattern_of(name)}\.model", changes)]
         unanswering = set(aside) - book.tally.answering
-        return [name for name in aside if name in {*names, *corrected, *unanswering}]
+        return [name for name in aside if name in {*retried, *corrected, *unanswering}]
 
     def require_same(self, old: Header, answering: Collection[str]) -> Differences:
         """Return the allowed changes since the run began; refuse to continue a different run.
@@ -612,34 +622,39 @@ def open_book(run: Run) -> Book:
 
 
 def _takes_other_prompts(directory: RunDirectory) -> bool:
-    """Whether a run began with other prompts than its bank's or than known results'."""
+    """Whether a run accepted, as it began, prompts other than its bank's or known results'."""
     return PROMPTS in directory.read_header().report.get("accepted", ())
 
 
 def _comparable(header: Header, spec: Spec) -> Header:
-    """Return a header with the options that count, without prompts, which are compared apart."""
+    """Return a header as `differences` compares it: prompts have been compared before."""
     task = {name: value for name, value in header.task.items() if name != "prompts"}
     return replace(header, config=spec.comparable(), task=task)
 
 
 def _pattern_of(model: str) -> str:
-    """Return a pattern of a model's path in a run's identity, as `Differences` have it."""
+    """Return a pattern of a model's path in a run's identity, as in ``config.models[a]``."""
     return rf"config\.models\[{re.escape(model)}\]"
 
 
 def holds_answers(directory: RunDirectory) -> bool:
-    """Whether the journal holds answers, or cannot be read."""
+    """Whether the journal holds what a new run must not overwrite: answers, or what is unreadable.
+
+    Answers that a judge has yet to rate count only after an interrupt.
+    """
     if not directory.journal.exists():
         return False
     journal, has_unrated = JournalFile(directory.journal.path), False
     try:
         for record in journal.read_new():
-            # Of a mistyped metric nothing is scored, and such a run begins anew.
+            # All are unrated where the metric is mistyped, say: that run ended by itself, and may
+            # begin anew.
             if isinstance(record, Unrated):
                 has_unrated = True
+            # A run that was resumed is no failed start.
             elif isinstance(record, Answered | Restore | Change):
                 return True
-            # The judge was away, or a person ended the run.
+            # Its judge was away, or a person ended the run: the answers wait for their scores.
             elif isinstance(record, Interrupt) and has_unrated:
                 return True
     except RunError:

@@ -469,10 +469,11 @@ class Spec:
             entry["num_cpus"] = model.cpus
         # The bank is identified by its content; `fail_on_empty` is about one invocation.
         del values["bank"], values["fail_on_empty"]
+        # Python may hand over what JSON cannot hold, such as a score table as `known`.
         return dict(json.loads(json.dumps(mask(values), default=lambda odd: type(odd).__name__)))
 
     def comparable(self) -> Values:
-        """As `public`, with paths cut to their last parts, whatever the working directory is."""
+        """As `public`, with paths cut to their last parts: a run may go on from another folder."""
         values = self.public()
         values["tasks"] = [
             Path(task).name if task.endswith((".yaml", ".yml")) else task for task in self.tasks
@@ -516,7 +517,10 @@ class Spec:
         return template
 
     def counts_tokens(self, entry: ModelSpec | Spec) -> bool:
-        """Whether the tokens of a model are counted: its price or the budget is in tokens."""
+        """Whether the tokens of a model are counted: its price or the budget is in tokens.
+
+        Of the one model of ``run``, the spec itself states the price.
+        """
         return entry.price.by_tokens or "tokens" in self.budget
 
     @property
@@ -604,7 +608,7 @@ ALIASES = {"task": "tasks", "metric": "metrics", "leaderboard": "known"}
 
 
 def _last_part(value: Any, is_path: bool = False) -> Any:
-    """Return the last part of what `is_path`, or begins like a path; any other value unchanged."""
+    """Return the last part of a path: of any text if `is_path`, else of one that looks like one."""
     if not isinstance(value, str) or "://" in value:
         return value
     return Path(value).name if is_path or value[:1] in (".", "/", "~") else value

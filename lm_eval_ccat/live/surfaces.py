@@ -27,7 +27,10 @@ _PREFIX = "option_"
 
 
 def may_change(*patterns: str) -> re.Pattern[str]:
-    """Match the paths of a run's identity that may change on resuming, and further patterns."""
+    """Return a pattern of what may change on resuming: paths such as ``config.budget.items``.
+
+    Paths that one of the given `patterns` matches may change, too.
+    """
     names = [name for name, option in options_of(Spec).items() if option.live]
     model_names = [name for name, option in options_of(ModelSpec).items() if option.live]
     return re.compile(
@@ -124,7 +127,7 @@ def _yaml(value: Any) -> str:
 
 
 def _comment(text: str, commented: bool = True, indent: str = "") -> list[str]:
-    """Return a text's lines as comments, a single line wrapped; unless `commented` as they are."""
+    """Return a text's lines as comments, wrapped if it has one; if not `commented`, as they are."""
     if not commented:
         return text.rstrip().split("\n")
     wrap = textwrap.wrap(text, 96 - len(indent)) if "\n" not in text else text.rstrip().split("\n")
