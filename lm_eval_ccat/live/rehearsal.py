@@ -21,12 +21,13 @@ from .identity import header_of_plan
 from .plan import Plan
 from .sender import new_line
 
-#: Fewest and most rankings that are played, and answers in all after which the fewest are enough.
+#: Fewest and most rankings that are played. After the fewest, playing stops once they have taken
+#: this many answers together.
 FEWEST_RANKINGS, MOST_RANKINGS, ENOUGH_ANSWERS = 8, 20, 3000
 #: Most answers of a ranking of one task that is played; with several tasks a ranking is played up
 #: to this number divided by theirs, because an answer then takes longer.
 MOST_ANSWERS = 2500
-#: The points of what rankings take that are stated.
+#: Quantiles of what rankings take that are stated beside the mean.
 QUANTILES = (0.1, 0.9)
 
 
@@ -62,7 +63,7 @@ def rehearse(
     slots : mapping of model to int
         Items of each model in flight at once.
     most_items : sequence of int
-        Most items of each model.
+        Most items of each model, in the order of `slots`.
     power_of_bank : Power, optional
         Of the banks: where a ranking is not played on, its models take the items that decide their
         true differences; without it, all that the limits allow.
@@ -103,7 +104,8 @@ def _total(ranking: Played) -> int:
 
 def _spread(values: Sequence[float]) -> SpreadContent:
     """Return the mean of what rankings took, and its 10 and 90% points."""
-    # Between other points of so few rankings the next one lies in two of three cases.
+    # One more ranking would lie between Weibull's quantiles in 80% of cases. Between numpy's usual
+    # ones, of so few rankings, it would in two of three.
     low, high = (float(point) for point in np.quantile(values, QUANTILES, method="weibull"))
     return {"expected": float(np.mean(values)), "low": low, "high": high}
 
@@ -188,10 +190,10 @@ def _score(plan: Plan, scores: Mapping[str, Floats], item: Item) -> Any:
 def _needed(
     plan: Plan, scores: Mapping[str, Mapping[str, Floats]], power_of_bank: Power
 ) -> dict[str, float]:
-    """Return the items of each model that decide its true differences from its neighbours.
+    """Return how many items of each model decide its true differences from its neighbours.
 
-    Neighbours are the next better and the next worse model; a model that needs more than there are
-    items needs infinitely many.
+    Neighbours are the next better and the next worse model. Where not even all items decide a
+    difference, the number is infinite.
     """
     weights = {
         name_of(task, name): weight

@@ -94,9 +94,16 @@ class Discrepancy(NamedTuple):
 def runs_by_model(
     source: Any, task: str | None, other_versions: bool = False
 ) -> dict[str, list[LoggedRun]]:
-    """Return the runs of a task by model, the latest last, from what is, or was read from, logs.
+    """Return the logged runs of a task by model, the latest last.
 
-    A table of scores leaves runs of other versions out; `other_versions` says to take them.
+    Parameters
+    ----------
+    source : path, ScoreTable or anything else
+        Logs, or the table that was read from them; anything else has no runs.
+    task : str or None
+        None is the task of no run.
+    other_versions : bool
+        Whether to take runs of other versions of the task, which a table of scores leaves out.
     """
     if task is None:
         return {}
@@ -116,29 +123,32 @@ def documents_of(run: LoggedRun) -> set[Any]:
 
 
 def sampling_of(table: ScoreTable, name: str) -> Sampling:
-    """Return how a model's answers were drawn; "" if unknown.
+    """Return how a model's answers were drawn; its `how` is "" if unknown.
 
-    Settings in which the runs of a table differ are those of each model's configuration.
+    A table states the generation settings that its models share; those in which they differ are
+    part of each model's configuration.
     """
     shared, configuration = table.settings.get("generation_kwargs"), table.configurations.get(name)
     if configuration is None and not isinstance(shared, Mapping):
         return Sampling("", None)
     settings = dict(shared) if isinstance(shared, Mapping) else {}
     for key in ("temperature", "do_sample"):
+        # Of a model whose runs differ, one that sampled makes it sampled.
         values = {*(configuration or {}).get(key, "").split(",")} - {"", "usual"}
         settings |= {key: max(values)} if values else {}
     return how_drawn(settings)
 
 
 def has_sampled_answers(table: ScoreTable, name: str) -> bool:
-    """Return whether a model's answers are draws, of which one to every item leaves noise."""
+    """Return whether a model's answers are draws: asked again, it may answer otherwise."""
     return name in table.models_with_repeats or sampling_of(table, name).is_sampled
 
 
 def how_drawn(settings: Mapping[str, Any]) -> Sampling:
     """Return how logged answers were drawn by their generation settings, as `sampling` does.
 
-    Logs do not say what was asked: servers are sent no `do_sample`.
+    Logs do not say whether a server answered. It is sent no `do_sample`, so a temperature above 0
+    counts whatever that says.
 
     Examples
     --------
@@ -161,7 +171,7 @@ class Scoring(NamedTuple):
     generation : mapping of str to object
         Generation settings.
     earlier : tuple of Scoring
-        The same of earlier runs that some of the model's scores are of.
+        The same of each earlier run from which some of the model's scores come.
     """
 
     documents: LoggedDocuments
@@ -185,6 +195,7 @@ class Scoring(NamedTuple):
             # A run counts only for documents that no later run with the same settings has answered.
             documents = scored.setdefault(json.dumps(run.generation, sort_keys=True), set())
             adds = bool(run_documents.targets.keys() - documents)
+            # A table takes no scores from an adaptive run.
             if run is not last and not run.adaptive and adds:
                 earlier.append(cls._of_runs([run], outcome))
             documents.update(run_documents.targets)
@@ -292,7 +303,8 @@ class Scoring(NamedTuple):
             words = f"{key} differs between {' and '.join(names)}{place}"
             change = _change_in(key)
             yield Discrepancy(words, change, rescored=change == SCORING_CODE)
-        # Another end of answers has to be accepted (`cuts`) only if both sides state theirs.
+        # A setting that cuts answers off (`cuts`) has to be accepted; it is so only if both sides
+        # state it.
         for setting in differing_generation(self.generation, peer.generation, (_DRAWING,)):
             yield Discrepancy(setting.in_words(names), CUT_SHORT if setting.cuts else "")
         # `generation` takes a limit from the results file first. The requests beside that file,
@@ -330,8 +342,9 @@ def _documents_of(samples: Path, modified: int) -> LoggedDocuments:
     targets: dict[Any, str | None] = {}
     generation: Mapping[str, object] = {}
     for row in (row for _, row in rows_of(samples, "target_hash") if isinstance(row, dict)):
-        # A document that has another hash is left out of a comparison, so that its target is, too.
+        # With the hash in its key, a document of another text is compared with none.
         document = row["doc_id"], str(hashed := row.get("doc_hash"))[:DIGITS]
+        # All rows were asked for with the same settings.
         if not targets:
             generation = generation_of(row.get("arguments"))
         # Texts are compared only where no hash tells documents apart.
@@ -366,15 +379,19 @@ def _version_of(settings: Mapping[str, Any]) -> dict[str, str]:
 def _settings_of(config: Mapping[str, Any], outcome: Logged) -> dict[str, str]:
     """Return what a task's configuration says of its scoring and its prompts, as texts."""
 
-    def entry(key: str, usual: Mapping[str, Any]) -> str:
-        [(name_key, name)] = list(usual.items())[:1]
-        entries = [e for e in config.get(key) or () if isinstance(e, Mapping)]
-        settings = next((e for e in entries if e.get(name_key) == name), {})
-        stated = {k: v for k, v in {**usual, **settings}.items() if k not in _OF_THE_MEAN}
+    def entry(key: str, default: Mapping[str, Any]) -> str:
+        """Return the entry of a list that has the name in `default`, completed by `default`."""
+        name_key, name = next(iter(default.items()))
+        entries = (entry for entry in config.get(key) or () if isinstance(entry, Mapping))
+        settings = next((entry for entry in entries if entry.get(name_key) == name), {})
+        stated = {**default, **settings}
+        for setting in _OF_THE_MEAN:
+            stated.pop(setting, None)
         return _plain(json.dumps(stated, sort_keys=True))
 
     metric, _ = parts_of(outcome.metric)
-    # A task that lists neither has the metrics of its kind, and takes the first answer.
+    # A task that lists no metrics has those of its kind; one that lists no filters takes the first
+    # answer.
     return {
         "process_results": _plain(str(config.get("process_results") or "")),
         f"the setting of metric {outcome.metric}": entry("metric_list", {"metric": metric}),
@@ -394,5 +411,5 @@ def _change_in(setting: str) -> str:
 
 
 def _plain(code: str) -> str:
-    """Return code without what says nothing of how it acts."""
+    """Return code without addresses in memory and its spacing, which say nothing of its effect."""
     return " ".join(_ADDRESS.sub("", code).split())

@@ -183,7 +183,8 @@ class SharedDocuments:
             value: self._difference(gate, gate.question, rows, clusters)
             for value, rows in rows_of_groups.items()
         }
-        # Clusters make documents like these less telling; the documents themselves are all there.
+        # Documents of a cluster resemble each other and tell less of the population; the question
+        # "benchmark" is about the documents themselves.
         if clusters is not None and gate.question == POPULATION:
             for group, rows in {"": all_documents, **rows_of_groups}.items():
                 warnings += _too_few_clusters(Clusters.of(clusters[rows]), gate.confidence, group)
@@ -212,11 +213,12 @@ class SharedDocuments:
     def _difference(
         self, gate: Gate, question: str, rows: Mask, clusters: NDArray[Any] | None
     ) -> Difference:
-        """Compare some of the documents under a question; clusters are a sample's alone."""
+        """Compare some of the documents; only the question "population" regards clusters."""
         by_cluster = clusters is not None and question == POPULATION
         known = self.baseline[rows], self.candidate[rows]
 
-        def filled(*scores: Floats) -> Difference:
+        def difference_of(*scores: Floats) -> Difference:
+            """Compare scores of baseline and candidate in which none is missing."""
             repeats = None
             if self.answers is not None:
                 answers = (
@@ -233,8 +235,8 @@ class SharedDocuments:
             )  # fmt: skip
 
         if not (missing := int(np.isnan(known[0] + known[1]).sum())):
-            return filled(*known)
-        likely, *extremes = (filled(*scores) for scores in _fillings(*known))
+            return difference_of(*known)
+        likely, *extremes = (difference_of(*scores) for scores in _fillings(*known))
         return likely.with_missing(extremes, missing, self.scale, gate.margin)
 
 
@@ -266,7 +268,7 @@ def _one_side_is_sampled(sides: Sequence[LoggedSide]) -> Iterator[str]:
 def _suspiciously_alike(
     scored: Sequence[_Scored], ids: Sequence[Any], sides: Sequence[LoggedSide], outcome: Logged
 ) -> list[str]:
-    """Return a warning of each side whose scores on the common documents are all the same."""
+    """Return warnings if all scores of a side on the common documents are 0, or of both are 1."""
     scale, ranges = sides[0].table.scale, dict[str, ScoreRange]()
     for side, score_of in zip(sides, scored):
         scores = np.array([score_of[doc_id].score for doc_id in ids])
@@ -371,7 +373,7 @@ def _documents_without_score(
     Parameters
     ----------
     scored : (mapping, mapping)
-        What has a score, by doc_id.
+        By doc_id; only the keys count, which are the documents that a side has a score of.
     asked : (container, container)
         As `_documents_asked` has them.
     documents : iterable

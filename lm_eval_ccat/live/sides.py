@@ -37,7 +37,8 @@ SIDES = ("baseline", "candidate")
 #: If no score of one side is above the first, and some of the other are above the second, the sides
 #: may be on two scales, such as 0 to 1 and 0 to 100; see `doubt_of_scale`.
 _UNIT, _FAR = 1.0, 10.0
-_ENOUGH = 10  # scores that show that there is only right and wrong
+#: Scores of one side that, if all are 0 or one other number, show that there is right and wrong.
+_ENOUGH = 10
 #: The value of a field that a document lacks.
 NO_VALUE = "(none)"
 #: Fields of documents by doc_id.
@@ -415,7 +416,7 @@ def without_files(sides: Sequence[Any], settings: Mapping[str, Any]) -> tuple[li
 
 
 def _flat(values: Mapping[str, Any]) -> Values:
-    """Return options in one level, those of ``harness`` by their paths."""
+    """Return options in one level, those of ``harness`` as ``harness.KEY``."""
     run_options = {key: value for key, value in values.items() if key != "harness"}
     harness_options = values.get("harness") or {}
     return run_options | {f"harness.{key}": value for key, value in harness_options.items()}
@@ -437,6 +438,7 @@ class _Request(NamedTuple):
         """Whether this asks for an outcome."""
         if not self.name:
             return _may_be_same(outcome, replace(outcome, task=self.task))
+        # As messages write an outcome, its task comes first: "gsm8k/exact_match,strict-match".
         as_written = self.name == outcome.name and self.task in (None, outcome.task)
         return as_written or _may_be_same(outcome, self.outcome)
 
@@ -557,7 +559,10 @@ def _may_be_same(first: Logged, second: Logged) -> bool:
 
 
 def names_by_paths(a: Any, b: Any, names: tuple[str, str]) -> tuple[str, str]:
-    """Name two sides whose models share a name by the parts in which their paths differ."""
+    """Name two sides whose models share a name by their paths, without equal ends of these.
+
+    Sides that have no paths, or the same, keep their `names`.
+    """
     if isinstance(a, ScoreTable) or isinstance(b, ScoreTable) or Path(a) == Path(b):
         return names
     first_parts, second_parts = list(Path(a).parts), list(Path(b).parts)

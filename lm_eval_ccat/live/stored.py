@@ -43,7 +43,7 @@ class StoredRanking:
     sources : dict of str to str
         Files of models that another file than `source` states.
     names_in_logs : dict of str to str
-        Names under which files have tasks that they ran as adaptive variants.
+        By task, the name of its adaptive variant, under which files have it.
     """
 
     source: str
@@ -106,7 +106,7 @@ class StoredRanking:
         return []
 
     def logged_names(self) -> dict[str, str]:
-        """Return the run's name of each model by the model's name in logs; {} if unknown."""
+        """Return by its name in logs what each model is called in the run; {} if unknown."""
         directory = _directory_of(Path(self.source))
         if directory is None:
             return {}
@@ -118,6 +118,7 @@ class StoredRanking:
         A run directory keeps those of all documents, the samples beside a results file those of
         the documents that were asked.
         """
+        # Documents of a task are numbered from 0; the header lists their marks in that order.
         if directory := _directory_of(self.source_of(model)):
             return dict(enumerate(directory.present_identity().task["prompts"].get(task, ())))
         return {
@@ -134,6 +135,7 @@ class StoredRanking:
         if directory := _directory_of(self.source_of(model)):
             banks = load_banks(directory.path)
             task_banks = {"": banks} if isinstance(banks, ItemBank) else banks.get(task, {})
+            # The banks of all outcomes of a task are of the same documents.
             return next(iter(task_banks.values()), None)
         hashes: dict[Any, str | None] = {}
         for run in self._runs(model, task):
@@ -355,7 +357,7 @@ def _rankings_of_results_file(
 
 
 def _task_of(logged: str, content: Mapping[str, Any]) -> str:
-    """Return the task of a results file; of a variant that `check` wrote, what it was made of."""
+    """Return the task of a results file; of an adaptive variant by ``check``, its own task."""
     metadata = (content.get("configs", {}).get(logged) or {}).get("metadata") or {}
     is_variant = Path(metadata.get("config_source") or "").name == f"{logged}.yaml"
     return logged.removesuffix(SUFFIX) if is_variant else logged

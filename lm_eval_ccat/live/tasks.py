@@ -58,7 +58,8 @@ def _group_in(file: Path) -> str:
 def own_file(name: str, folders: list[str]) -> str:
     """Return the YAML file in a folder, or beside the command, that defines a task; else `name`.
 
-    The harness's command would take a configuration of a ranking for the task that it names.
+    A configuration of a ranking is no such file, although the harness's own command would take it
+    for the task that its ``task:`` names.
     """
     file = internals.file_of_task(name, folders)
     return own_task(name, Path(), folders) if file is None else str(file.absolute())
@@ -90,6 +91,7 @@ def session_options(spec: Spec) -> Values:
             known = sorted((*SESSION_KEYS, *RANK_KEYS, *TRACKERS, HUB))
             raise UsageError(f"`harness.{key}` is not a setting of rank{did_you_mean(key, known)}")
     options = {k: spec.harness[k] for k in SESSION_KEYS if spec.harness.get(k) is not None}
+    # The last of the harness's seeds draws the few-shot examples.
     if seeds := spec.harness.get("seed"):
         options["fewshot_seed"] = seeds[-1]
     if spec.harness.get("trust_remote_code"):
@@ -131,6 +133,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
     stated_by_task = int(session.config.get("repeats") or 1)
     by_task = spec.repeats is None
     repeats = stated_by_task if spec.repeats is None else spec.repeats
+    # One answer to each item settles the question "run", which is about these very answers.
     if repeats == 1 or (by_task and spec.question == RUN):
         return 1
     if trouble := _why_not_repeated(session, stated_by_task):

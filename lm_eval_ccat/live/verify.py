@@ -37,10 +37,11 @@ SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 COUNTED = frozenset(
     "items n_items items_administered asked cost usd money failed set_aside models".split()
 )
-#: Keys that say when and where a result was written, and what it was then; and those that also come
-#: from what no journal holds, of which `_contradictions` knows more.
+#: Keys that `_differences` leaves out. Four say when and where a result was written, and how far
+#: the run was. Warnings and the exit code also depend on options that no journal holds, so that
+#: `_contradictions` compares them in its own way.
 VOLATILE = frozenset("run_dir seconds finished in_flight warnings exit_code".split())
-#: Parts of a result that are compared by their names.
+#: Parts of a result with a row per name, compared row by row.
 PARTS = frozenset("models pairwise tasks outcomes groups further".split())
 #: Most contradictions that are listed.
 MOST_LINES = 12
@@ -205,16 +206,16 @@ def _recomputed(folder: Path, condition: Condition, recorded: RankingContent | N
     """Return the result of those lines of a journal that the recorded result counts."""
     last_line = _last_line(recorded)
     # `complete` and others may write lines after the result, which are not part of it.
-    is_longer = 0 < last_line < condition.records
+    lines_follow = 0 < last_line < condition.records
     answers = JournalAnswers()
     journal, records = read_journal(RunDirectory(folder).journal.path)
-    records = itertools.islice(records, last_line if is_longer else condition.records)
+    records = itertools.islice(records, last_line if lines_follow else condition.records)
     # Noted answers take memory, and without a result nothing is compared with them.
     noted = iter if recorded is None else answers.noted
     book = book_of(load_banks(folder), journal, noted(records))
     result = state_of(book, folder, recorded)
     content, answers_came_later = result.content, False
-    if is_longer:
+    if lines_follow:
         later_records = itertools.islice(journal.read_new(), condition.records - last_line)
         for record in noted(later_records):
             book.tally.count(record)
@@ -347,7 +348,7 @@ def _self_contradictions(result: RankingContent) -> Iterator[str]:
         score < following - CLOSE for score, following in itertools.pairwise(estimates)
     ):
         yield "order: neither that of the ranks nor that of the estimates"
-    # Why nothing is ranked yet, the figures do not tell.
+    # Why nothing is ranked yet, the figures do not tell, so that headline cannot be made of them.
     nothing_ranked = "nothing is ranked yet"
     words = result.get("headline", nothing_ranked)
     if not words.startswith(nothing_ranked) and words != (computed := headline(result)):
@@ -401,11 +402,11 @@ class _Differing(NamedTuple):
 def _differences(
     recorded: Mapping[str, Any], recomputed: Mapping[str, Any], where: str = ""
 ) -> Iterator[_Differing]:
-    """Yield all that differs between two results; `where` both stand in larger ones."""
+    """Yield all that differs between two results; each place begins with `where`."""
     for key in dict.fromkeys((*recorded, *recomputed)):
         sides = [result.get(key, NOTHING) for result in (recorded, recomputed)]
-        # The first differ by when and where a result is made. That others are the same to the last
-        # digit is found quickly, and models have nearly as many pairs as their square.
+        # Equal values, which are most, are found fastest before pairs are sorted and figures
+        # compared one by one.
         if key in VOLATILE or sides[0] == sides[1]:
             continue
         # Rows of pairs are compared by their models: their order means nothing.
@@ -415,6 +416,7 @@ def _differences(
             if not _same(*sides):
                 yield _Differing(key, f"{where}{key}", *sides)
             continue
+        # The names of models, pairs and tasks say themselves what they are of.
         prefix = where if key in ("models", "pairwise", "tasks") else f"{where}{key}: "
         for name in dict.fromkeys((*sides[0], *sides[1])):
             rows = [side.get(name, NOTHING) for side in sides]
@@ -425,7 +427,7 @@ def _differences(
 
 
 def _pairs(rows: Any) -> Any:
-    """Return rows of pairs by their models; as they are if they are no such rows, or repeat."""
+    """Return rows of pairs by their models; unchanged if some lack a model, or repeat a pair."""
     try:
         pairs = {f"{row['a']} over {row['b']}": row for row in rows}
     except (KeyError, TypeError):
@@ -434,6 +436,7 @@ def _pairs(rows: Any) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
+    """Whether two JSON values are equal: numbers up to `CLOSE` if one is a float, NaN to NaN."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -514,10 +517,11 @@ def _examined(folder: RunDirectory) -> Condition:
         raise no_ranking(journal.path)
     try:
         deque(journal.read_new(), maxlen=0)
+    # What a newer version wrote is no damage.
     except NewerRecord:
         raise
     except RunError as error:
-        damage = str(error).partition(";")[0]
+        damage = str(error).partition(";")[0]  # without the remedy, which follows
     records, size, version = journal.count, journal.size, journal.header.version or None
     if journal.count and journal.header.format != FORMAT:
         records, size, version = 0, 0, None
