@@ -150,6 +150,15 @@ def test_a_second_judge_that_does_not_answer_costs_no_rating_and_is_asked_no_mor
     assert len(server.requests) == n_requests and judge.agreement() is None
 
 
+def test_agreement_is_that_of_answers_rated_before_a_second_judge_fell_silent(serve, read):
+    said = ["Rating: [[6]]", "Rating: [[8]]", "Rating: [[6]]", 401]
+    judge = read(serve(lambda messages, n: said[n]), model="a", second={"model": "b"}, retries=0)
+    for answer in ("Paris", "Rome"):
+        assert judge.rate_all([{**FIELDS, "answer": answer}])[0].score == 6
+    assert (judge.agreement().answers, judge.agreement().spread) == (1, 2)
+    assert "agreement over 1 answers" in judge.describe()
+
+
 @pytest.mark.parametrize(
     ("trouble", "times", "words"),
     [

@@ -217,8 +217,8 @@ def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
     Parameters
     ----------
     ratings : sequence of sequence of float
-        A row for each answer and in it a rating, from 1 to 10, of each rater; NaN where one is
-        missing.
+        A row for each answer, with the ratings, from 1 to 10, of its raters; NaN where one gave
+        none. Rows may differ in length.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def agreement(ratings: Sequence[Sequence[float]]) -> Agreement | None:
     >>> round(agreement([[1, 1], [10, 10], [5, 6]]).alpha, 6)
     0.989775
     """
-    rows = [row[~np.isnan(row)] for row in np.asarray(ratings, float)]
+    rows = [row[~np.isnan(row)] for row in (np.asarray(row, float) for row in ratings)]
     rows = [row for row in rows if len(row) > 1]
     if not rows:
         return None
