@@ -7,7 +7,9 @@ only return an answer or an error; the model's `Channel` decides what follows fr
 The *line* has the asks in the order in which their answers take effect, so its *head*, the first
 without an answer, holds up all others. Models that do not all fit, into memory or on the nodes of a
 cluster, *take turns*: each is loaded once it gets a *place* that another has left. A model that is
-*set aside* is asked nothing more, for good or while its server is *away*.
+*set aside* is asked nothing more, for good or while its server is *away*; a *probe* is one call
+that tells whether it is back. A call in flight takes one of its model's *slots*, unless it is
+*extra*, as a second request for an ask is, and a probe where no slot is free.
 """
 
 from __future__ import annotations
@@ -183,6 +185,7 @@ class Sender:
 
     def start(self) -> None:
         """Ask the first items."""
+        # A run that is over, or whose models are all set aside, opens none: it needs no windows.
         if self._taking_turns or any(
             channel.opened or channel.to_open for channel in self.channels.values()
         ):
@@ -222,7 +225,7 @@ class Sender:
         while (left := end - clock()) > 0 and any(
             channel.wire for channel in self.channels.values() if not channel.hangs
         ):
-            # Every answer that its judge does not rate says so.
+            # Raised for each answer that its judge does not rate; the answers are kept unrated.
             with suppress(JudgeError):
                 self._collect_for(left)
         self._abandon("interrupted")
@@ -336,7 +339,7 @@ class Sender:
         for channel in channels:
             may_fit = channel.model.may_come_to_fit(models)
             fits_alone = channel.model.fits_beside([])
-            # A model that no node of now holds waits for one, whatever others hold.
+            # The first, if no present node could hold it, waits for a new one in any case.
             if may_fit or (channel is first and (may_fit is None or not fits_alone)):
                 reserved.append(channel)
                 models.append(channel.model)
@@ -387,9 +390,10 @@ class Sender:
             self._open(channel)
             if not channel.opened:
                 return
-        free = channel.free_slots  # counted once: with hundreds in flight, that is a walk
+        free = channel.free_slots  # counted once, as this looks at every call in flight
         sending = again or self._next_sending(channel, free, clock())
         while sending is not None:
+            # Without a slot only a probe goes out.
             sending.extra = sending.extra or free <= 0
             free -= not sending.extra
             channel.sent(sending, clock())
@@ -407,7 +411,7 @@ class Sender:
         except Exception as error:  # a model type may raise anything
             trouble = error
         self.interrupts.wait = True
-        # This package refuses what no other model would mend either: the run ends.
+        # What this package refuses, a person has to mend: the run ends.
         if isinstance(trouble, CcatError):
             raise trouble
         # It may be opened on another node.
@@ -417,6 +421,7 @@ class Sender:
             channel.set_aside(f"cannot be loaded: {Failure(trouble).text}")
         else:
             channel.opened = True
+            # Models of one account share the limit of its rate.
             if (account := channel.model.account) is not None and channel.median is None:
                 channel.pace.share(self._limits.setdefault(account, RateLimit()))
             # A wrong address, key or name shows at the first item, at the cost of one.
@@ -565,15 +570,17 @@ class Sender:
         if witness is None and channel.last_answered:
             channel.witness = Sending(channel.last_answered, extra=True)
             self.feed(channel, again=channel.witness)
+        # The answer to it may still come.
         elif witness in channel.wire and not channel.is_late(witness, moment):
             return
-        # It is there now, and may have been away before.
+        # It has come: the server is there now, and may have been away before.
         elif witness is not None and witness not in channel.wire:
             further = channel.note_hanging()
             for call in further:
                 self.feed(channel, again=call)
             if not further and all(channel.is_late(call, moment) for call in channel.wire):
                 channel.witness = None  # some were sent after it
+        # It has not come either, or there is none: the server is away.
         else:
             channel.note_hanging()
             for call in channel.wire:
@@ -614,6 +621,7 @@ class Sender:
     def _send_again(self, channel: Channel, call: Sending, ask: Ask) -> None:
         """Send an ask a second time, unless that could not be answered or is one too many."""
         may_answer = channel.availability.state is not State.WAITING
+        # A second request is no retry, so one may go out even if a single attempt is allowed.
         attempts_left = call.attempt < max(2, channel.failure_rule.attempts)
         # A local model would compute the same answer twice, and slower.
         if channel.model.remote and may_answer and attempts_left:
@@ -666,13 +674,14 @@ class Sender:
         """Yield the calls that have come back; wait for the first of them."""
         began = clock()
         self._note_break(began)
-        self._heard_until = began + timeout
+        self._heard_until = began + timeout  # while it waits here, it collects
         with suppress(queue.Empty):
             returned = self._results.get(timeout=timeout)
             while True:
                 moment = clock()
                 self._note_break(moment)
                 self._heard_until = moment
+                # None only ends the wait: a signal came, or a slot is free.
                 if returned is not None:
                     yield returned
                 returned = self._results.get_nowait()
@@ -800,7 +809,7 @@ class Sender:
 
 
 def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
-    """Return the line of a run, whose models have so many items in flight at most (`slots`)."""
+    """Return the line of a run; `slots` has the most items in flight of each model."""
     spec = plan.spec
     return Line(
         book,
@@ -812,13 +821,17 @@ def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
         first_alone="tokens" in spec.budget
         or ("usd" in spec.budget and any(model.price.by_tokens for model in spec.models)),
         compares_only=spec.target_se is None and len(slots) > 1,
-        max_untold=1 if spec.ahead == 1 else None,
+        max_untold=1 if spec.ahead == 1 else None,  # one at a time, of all models
         ends_at_goal=_may_end_early(plan, len(slots)),
     )
 
 
 def windows_of(plan: Plan, slots: Mapping[str, int]) -> dict[str, int]:
-    """Return the windows of models: as the user says, or wide where all answers count."""
+    """Return by model the most asks whose answers do not count yet.
+
+    They are as the user says (`ahead`), or wide where the run cannot end early, so that no answer
+    is paid in vain.
+    """
     if plan.spec.ahead or _may_end_early(plan, len(slots)):
         return dict.fromkeys(slots, plan.spec.ahead or WINDOW)
     return {model: max(WINDOW, 2 * n) for model, n in slots.items()}
@@ -832,9 +845,9 @@ def _may_end_early(plan: Plan, n_models: int) -> bool:
 
 @contextmanager
 def frozen_heap() -> Iterator[None]:
-    """Exempt loaded objects from garbage collection: walking through them takes a sixth of a run.
+    """Exempt objects that exist now from garbage collection, and collect new ones less often.
 
-    Objects that other code has frozen stay frozen. New ones are looked at less often.
+    To walk through them would take a sixth of a run. What other code has frozen stays frozen.
     """
     ours, thresholds = not gc.get_freeze_count(), gc.get_threshold()
     if ours:
