@@ -45,15 +45,20 @@ _PROMPTS = Path(__file__).parent / "prompts"
 
 
 def _beside(value: Any, place: OptionPlace) -> Path:
+    """Read a path that is relative to the judge's file."""
     return Path(place.folder or "", TEXT.read(value, place))
 
 
 def _cache(value: Any, place: OptionPlace) -> Path | None:
+    """Read the path of a cache; None for ``false``, which means that there is none."""
     return None if value is False else _beside(value, place)
 
 
 def _as_written(low: float = 0.0, high: float = math.inf) -> Kind:
-    """Kind of a number whose hash keeps ratings and signatures: an int stays an int."""
+    """Return a kind of number that leaves an int an int.
+
+    1 and 1.0 have different hashes, by which ratings in a cache and signatures are found again.
+    """
     kind = number(low, high)
 
     def read(value: Any, place: OptionPlace) -> float:
@@ -217,7 +222,8 @@ class JudgeSettings:
             content = {**SHIPPED_PROMPTS[rubric], **content, "prompt": _PROMPTS / f"{rubric}.txt"}
         values: Values = {"cache": path.with_suffix(".ratings.jsonl"), "second": second}
         values |= read_values(cls, content, OptionPlace(folder=path.parent))
-        # They are written as null, which `read_values` leaves out, so that defaults hold.
+        # Null leaves these two to the server. `read_values` leaves out what is null, so that the
+        # default would hold.
         left_to_server = (k for k in ("temperature", "max_tokens") if content.get(k, 0) is None)
         return cls(**values | dict.fromkeys(left_to_server))
 
@@ -339,6 +345,7 @@ def parse_rating(reply: str) -> float | None:
 
 
 def _within(value: float) -> float | None:
+    """Return a rating that is from 1 to 10; None for any other."""
     return value if LOWEST <= value <= HIGHEST else None
 
 
@@ -358,7 +365,7 @@ def _from_json(text: str) -> float | None:
     while start >= 0:
         try:
             _, end = decoder.raw_decode(text, start)
-        # A brace that begins no object, as in a formula.
+        # This brace begins no object, as in a formula.
         except (ValueError, RecursionError):
             end = start + 1
         start = text.find("{", end)

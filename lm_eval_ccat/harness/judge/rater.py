@@ -35,11 +35,13 @@ from ..transport import (
 )
 from .judge_settings import JudgeSettings, grade
 
-#: Statuses of a server that may pass: the request is worth retrying.
+#: Statuses of a server that may pass, None of one that gives no answer: worth another try.
 _PASSING = {None, 408, 409, 425, 500, *AWAY_STATUSES}
+#: Most seconds between two tries of a question.
 _LONGEST_PAUSE = 30.0
-#: The same in a run, which goes on so soon after the return of its judge.
+#: The same in a run, which then goes on soon after its judge is back.
 _LONGEST_PAUSE_IN_RUN = 2.0
+#: Most tokens of a reply where settings leave them to the server, as the harness needs a number.
 _LONGEST_REPLY = 2048
 #: Most characters of what is said of a failed request.
 _LONGEST_WORDS = 60
@@ -121,13 +123,13 @@ class Rating:
     Attributes
     ----------
     score : float
-        From 1 to 10; NaN if there is none.
+        From 1 to 10, of all repeats together; NaN if there is none.
     reply : str
-        The last reply of the first judge.
+        The last reply of the first repeat.
     cached : bool
         Whether the rating came from the cache, at no cost.
     ratings : tuple of float
-        The rating of each judge and repeat; NaN for one without a rating.
+        The rating of each repeat, NaN where there is none; empty of what a `Rater` returns.
     error : str
         Why the answer could not be judged; "" if it could.
     """
@@ -271,6 +273,7 @@ class Rater:
                     file.write(line.encode())
 
     def _grade(self, reply: str) -> float | None:
+        """Return the grade that a reply states, from 1 to 10; None if it states none."""
         return grade(reply, self._settings.grade_pattern, self._settings.grades)
 
     def _counted_grade(self, reply: Reply) -> float | None:
@@ -346,6 +349,7 @@ class Rater:
         settings = self._settings
         if settings.base_url is not None or settings.apply_chat_template:
             prompts = [self._lm.apply_chat_template(messages) for messages in conversations]
+        # Without a template a model reads plain text.
         else:
             prompts = [
                 "\n\n".join(message["content"] for message in messages)
@@ -410,7 +414,8 @@ class Rater:
             if patience is not None:
                 remedy = "all answers are kept, and --resume scores them"
                 never_answered = self._answered is None
-                # A last try follows, after another question was sent.
+                # A server that has answered gets a last try, after it was asked what it answered
+                # before: perhaps it refuses this question alone.
                 if is_lasting and (never_answered or tries > settings.retries + 1):
                     return JudgeError(f"{check}; {remedy}")
                 nobody_there = bool(failure.address) and never_answered

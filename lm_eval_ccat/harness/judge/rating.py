@@ -47,8 +47,9 @@ class Judge:
         second = settings.second
         # Its ratings score nothing, so that nobody waits for it.
         self._second = Rater(second, self.usage, sleep, waits=False) if second else None
+        # Of each answer so far, the ratings of all repeats and, if it has one, the second judge's.
         self._rated: list[tuple[float, ...]] = []
-        self._known: set[str] = set()
+        self._judged_models: set[str] = set()
         self.add_judged_models(settings.judged)
 
     def add_judged_models(self, models: Iterable[str]) -> None:
@@ -59,7 +60,7 @@ class Judge:
         UsageError
             If the judge is one of them, unless its settings allow that.
         """
-        new = [name for name in dict.fromkeys(models) if name not in self._known]
+        new = [name for name in dict.fromkeys(models) if name not in self._judged_models]
         for judge in filter(None, (self.settings, self.settings.second)):
             itself = [name for name in new if plain_name(name) == plain_name(judge.model)]
             # A model rates its own answers higher than others do.
@@ -68,7 +69,7 @@ class Judge:
                     f"judge {judge.model} is one of the judged models ({itself[0]}): a model that "
                     "rates itself is no judge; take another, or set `allow_self: true` in its file"
                 )
-        self._known.update(new)
+        self._judged_models.update(new)
 
     def rate(self, **fields: str) -> Rating:
         """Rate one answer.
@@ -92,11 +93,11 @@ class Judge:
         """
         try:
             [rating] = self.rate_all([fields])
-        # It is no fault of this answer.
+        # That the judge can be asked nothing is no fault of this answer.
         except JudgeError:
             raise
         except UsageError as error:
-            # The model whose answer it is has not made this mistake.
+            # In a run, the mistake in the judge's file must not count as a failure of the model.
             if patience_with_judge() is not None:
                 raise JudgeError(str(error)) from error
             raise
@@ -127,10 +128,10 @@ class Judge:
             If the judge does not answer; ratings received before are in the cache and cost nothing
             if they are asked for again.
         """
-        columns = [self._rater.rate(answers, n) for n in range(self.settings.repeats)]
-        second_ratings = self._second_ratings(answers)
+        by_repeat = [self._rater.rate(answers, n) for n in range(self.settings.repeats)]
+        second_ratings = self._second_ratings(answers)  # none without a second judge
         ratings = []
-        for votes, second in zip_longest(zip(*columns), second_ratings):
+        for votes, second in zip_longest(zip(*by_repeat), second_ratings):
             scores = tuple(vote.score for vote in votes)
             self._rated.append(scores if second is None else (*scores, second.score))
             score = reduced(scores, self.settings.reducer)
@@ -140,9 +141,10 @@ class Judge:
         return ratings
 
     def _second_ratings(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
-        """Return the second judge's ratings; it is asked no more once it does not answer.
+        """Return the second judge's ratings; none if there is no such judge, or it fails.
 
-        Its ratings score nothing, so that none of the first judge's is lost for it.
+        Once it fails it is asked no more: its ratings score nothing, and must not cost those of the
+        first judge.
         """
         if self._second is None:
             return []
