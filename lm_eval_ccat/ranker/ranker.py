@@ -743,6 +743,9 @@ class Ranker:
         self._require_new(add)
         for name in prices:
             self._accounts.of(name)
+        references = self._standing.references
+        n_known = len(references.names) if references else 0
+        require_models_beyond_top(rule, len(self._accounts) + len(add) + n_known)
         if elapsed is not None:
             self._standing.elapsed = AT_LEAST_0.check(elapsed, "elapsed")
         if repeats is not None:

@@ -106,6 +106,10 @@ def test_of_several_limits_the_tightest_holds(limits):
             lambda: Ranker(bank(), list("ab"), stop=TopDecided(2)),
             "below the number of models, 2",
         ),
+        (
+            lambda: Ranker(bank(), list("ab")).change(stop="top 3", add={"c": 1.0}),
+            "below the number of models, 3",
+        ),
         (lambda: Ranker(bank(), EVEN, stop="se x"), "stop 'se x': .* must be a number, not 'x'"),
         (lambda: Ranker(bank(), EVEN, stop="top"), r"stop 'top': write `top K` \(the best K are"),
         (lambda: Ranker(bank(), EVEN, stop="limits 3"), "stop 'limits 3': write `limits`"),
