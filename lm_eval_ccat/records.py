@@ -434,6 +434,7 @@ class Lost(Event):
     )
     usd: float | None = about("Cost in dollars, if the price is known.", None)
     cost: float | None = about("By how much it lowers the budget.", None)
+    beyond: bool = about("Whether `complete` asked, outside the ranking.", False)
 
     def apply(self, book: Replayed) -> None:
         book.record_loss(self.cost or 0.0)

@@ -1127,7 +1127,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "a result is the latest though its journal went on",
-            "if not isinstance(record, NOT_OF_THE_RANKING):",
+            "if not leaves_ranking(record):",
             "if isinstance(record, Session):",
         ),
         (
@@ -1691,7 +1691,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "completing a run takes time of it",
-            "idle = isinstance(record, Session | Warn | BeyondBank)",
+            "idle = beyond or isinstance(record, Session | Warn)",
             "idle = isinstance(record, Session)",
         ),
         (

@@ -485,7 +485,7 @@ class Channel:
 
     def lose(
         self,
-        item: Item,
+        ask: Ask,
         column: str | None,
         why: str,
         charge: Charge | None = None,
@@ -494,18 +494,21 @@ class Channel:
 
         Parameters
         ----------
-        item : Item
+        ask : Ask
         column : str or None
             Whether it is billed, as `Failure.column` says.
         why : str
         charge : Charge, optional
             What it counts as, if known; default: as `Charges.of_lost_attempt` estimates it.
         """
-        attempt = Lost(model=self.name, item=item, why=why)
+        beyond = ask.is_beyond_bank
+        attempt = Lost(model=self.name, item=ask.item, why=why, beyond=beyond)
         if column is not None:
             if charge is None:
-                charge = self.plan.charges.of_lost_attempt(self.name, item, column, self.book.tally)
-            attempt = replace(attempt, column=column, usd=charge.usd, cost=charge.cost)
+                charge = self.plan.charges.of_lost_attempt(*ask.pair, column, self.book.tally)
+            # The budget is that of the ranking.
+            cost = None if beyond else charge.cost
+            attempt = replace(attempt, column=column, usd=charge.usd, cost=cost)
         self.line.record_lost(attempt)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
@@ -606,13 +609,13 @@ class Channel:
             if part.usage is not None:
                 paid = self.plan.charges.of_answered_request(self.name, part.usage)
                 if paid.cost or paid.usd:
-                    self.lose(sending.asks[0].item, BILLED, "part of a call", paid)
+                    self.lose(sending.asks[0], BILLED, "part of a call", paid)
         for ask in sending.asks:
             # The answer is there and paid: what failed is its scoring, which is tried again.
             if (answer := self.book.unrated.get(ask.pair)) and not failure.on_the_way:
                 self.model.unrated[ask.item] = answer
             else:
-                self.lose(ask.item, failure.column, failure.kind)
+                self.lose(ask, failure.column, failure.kind)
 
     def _asks_left_to(self, failed: Sending) -> list[Ask]:
         """Return the open asks that a failed call alone carries; other calls of its asks count on.

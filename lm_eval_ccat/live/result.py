@@ -42,6 +42,7 @@ from ..records import (
     BeyondBank,
     Header,
     Interrupt,
+    Lost,
     Record,
     Session,
     Warn,
@@ -437,8 +438,10 @@ def latest_content(folder: str | Path) -> RankingContent:
     return state(folder).content
 
 
-#: Records that leave a ranking as it is, so that a result from before them still holds.
-NOT_OF_THE_RANKING = Session | Windows | Accept | Warn | Interrupt | BeyondBank
+def leaves_ranking(record: Record) -> bool:
+    """Return whether a record leaves a ranking as it is: a result from before it still holds."""
+    beside = Session | Windows | Accept | Warn | Interrupt | BeyondBank
+    return isinstance(record, beside) or (isinstance(record, Lost) and record.beyond)
 
 
 def is_of_journal(
@@ -459,7 +462,7 @@ def is_of_journal(
     last_of_ranking, digest = 0, ""
     for number, record in enumerate(records, 1):
         # `complete` and people add records to a journal, and the result stays that of the ranking.
-        if not isinstance(record, NOT_OF_THE_RANKING):
+        if not leaves_ranking(record):
             last_of_ranking = number
         if number == stated["last_line"]:
             digest = journal.digest

@@ -801,7 +801,7 @@ class Sender:
                 for ask in sending.asks:
                     # Its answer is kept, and is rated when the run goes on.
                     if ask.pair not in self.book.unrated:
-                        channel.lose(ask.item, UNKNOWN, why)
+                        channel.lose(ask, UNKNOWN, why)
             if channel.wire:
                 channel.model.cancel()
             channel.wire.clear()

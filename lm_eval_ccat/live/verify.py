@@ -30,7 +30,7 @@ from ..records import FORMAT, NewerRecord
 from ..runs.directory import CONFIG, RunDirectory, book_of, load_banks, read_object, read_result
 from ..shown import short
 from .logs_of_run import JournalAnswers
-from .result import CLOSE, NOT_OF_THE_RANKING, PARTIAL, Result, contradictory_pairs, state, state_of
+from .result import CLOSE, PARTIAL, Result, contradictory_pairs, leaves_ranking, state, state_of
 
 SOUND, DAMAGED, OTHER_VERSION = 0, 1, 3
 #: Keys of a result that are counted from the journal, whatever the version of the methods.
@@ -219,7 +219,7 @@ def _recomputed(folder: Path, condition: Condition, recorded: RankingContent | N
         later_records = itertools.islice(journal.read_new(), condition.records - last_line)
         for record in noted(later_records):
             book.tally.count(record)
-            answers_came_later |= not isinstance(record, NOT_OF_THE_RANKING)
+            answers_came_later |= not leaves_ranking(record)
     # A new copy sums up the money anew, with that of the lines after the result.
     return Recomputed(replace(result), content, answers, answers_came_later)
 

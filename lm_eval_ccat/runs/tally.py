@@ -218,7 +218,7 @@ class Tally:
         if isinstance(record, Answered) and record.has_answer:
             self.answering.add(record.model)
         match record:
-            case BeyondBank():
+            case BeyondBank() | Lost(beyond=True):
                 self._pay(record)
             case Unrated():
                 self._unrated[record.pair] = record.usd or 0.0
@@ -258,7 +258,8 @@ class Tally:
         if record.time is None:
             return
         # Between two sessions nothing runs, and completing a run does not count.
-        idle = isinstance(record, Session | Warn | BeyondBank)
+        beyond = isinstance(record, BeyondBank) or (isinstance(record, Lost) and record.beyond)
+        idle = beyond or isinstance(record, Session | Warn)
         if not idle and self._last is not None:
             self.elapsed += max(0.0, record.time - self._last)
         self._last = record.time

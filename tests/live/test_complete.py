@@ -112,6 +112,23 @@ def test_what_is_in_flight_when_a_document_is_refused_is_kept(bench, server, cca
 
 
 @pytest.mark.long
+def test_attempts_lost_while_a_run_is_completed_are_paid_but_are_none_of_the_ranking(
+    bench, server, ccat
+):
+    bench.ranked(server, ["m05", "m07"], budget={"items": 30},
+                 entry={"price": {"input": 1.0, "output": 4.0}})  # fmt: skip
+    ranking = state(bench.run()).content
+    server.mood = trouble("drop", of="m07", when=lambda number, before: before == number % 9 == 0)
+    ccat("complete", bench.run(), "--name", "m07")
+    content = state(bench.run()).content
+    assert content["money"]["unknown"] > 0.0 == ranking["money"]["unknown"]
+    assert "attempts_lost" not in content["models"]["m07"]
+    assert content["asked"] == ranking["asked"] == 30
+    assert content["seconds"] == ranking["seconds"]
+    ccat("verify", bench.run())
+
+
+@pytest.mark.long
 def test_credentials_that_the_run_does_not_keep_are_asked_for(bench, server, ccat):
     config = bench.config(server.url, ["m05", "m07"], budget={"items": 40},
                           model_args={"auth_token": "sk-s3cret/0123+y"})  # fmt: skip

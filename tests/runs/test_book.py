@@ -214,12 +214,13 @@ def test_the_time_of_a_run_is_neither_that_of_a_pause_nor_of_completing_it():
     tally = Tally()
     item: Any = Item(("t", 9))
     beyond = BeyondBank(model="a", item=item, responses=["yes"], time=500.0)
+    lost = Lost(model="a", item=item, column="unknown", beyond=True, time=600.0)
     for record in (
         Session(event="start", time=0.0), answer("a", 0, time=10.0),
-        Session(event="resume", time=100.0), answer("a", 1, time=105.0), beyond,
+        Session(event="resume", time=100.0), answer("a", 1, time=105.0), beyond, lost,
     ):  # fmt: skip
         tally.count(record)
-    assert tally.elapsed == 15.0
+    assert tally.elapsed == 15.0 and tally.asked["a"] == 2
 
 
 @pytest.mark.parametrize(
