@@ -226,6 +226,7 @@ def _grown(
     base = replace(bank, settings=bank.settings or run_settings)
     if not bank.models:
         base = replace(base, prompts=tuple(map(session.marks.get, bank.doc_ids)))
+    # Without any scores, from this run or before, the bank stays blank.
     if not (observed or base.observations):
         return base
     return grow(base, observed, date.today().isoformat(), response_model=response_model)
@@ -273,6 +274,7 @@ def _observed(
     observations, today = [], date.today().isoformat()
     for model, rows in ((name, rows) for name, rows in by_model.items() if rows):
         positions, scores, probabilities = np.array(rows).T
+        # "adaptive" means that at least one item was chosen.
         selection = "drawn" if np.isfinite(probabilities).all() else "adaptive"
         # Of all items the order does not matter, nor how each was selected.
         if len(rows) == bank.n_items:
@@ -314,6 +316,7 @@ class ModelRuns:
 
     def _rankings_by_outcome(self, task: str) -> dict[str, Ranking]:
         """Return the ranking by each outcome of a task, on the outcome's own scale."""
+        # The ranking by a single task, or a single outcome, is the whole one.
         ranking, why = self.ranking.tasks.get(task, self.ranking), self.ranking.stopped_because
         return {
             name: replace(
@@ -454,6 +457,7 @@ def _further(runs: Sequence[DrawnRun]) -> Further:
                 scored = scores_of({_LEADING: run.outcome, **outcomes}, answer)
             except MetricError:
                 continue
+            # The Ranker takes items of its bank that have the ranked score.
             if doc_id in run.outcome.bank.index and _LEADING in scored:
                 ranker.impose([(run.name, (task, doc_id), draws.get(doc_id))])
                 scores = {key: pair.score for key, pair in scored.items()}

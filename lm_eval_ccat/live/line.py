@@ -265,6 +265,7 @@ class Line:
         most_untold = math.inf if self.max_untold is None else self.max_untold
         while free_slots and len(book.asks) < most_asks and book.n_untold < most_untold:
             pairs = ranker.ask(1, among=free_slots, least_share=share)
+            # It wants nothing, or waits for a model without a free slot that is better to ask.
             if not pairs:
                 break
             ask = book.add_ask(*pairs[0])

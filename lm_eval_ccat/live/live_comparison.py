@@ -417,12 +417,12 @@ class StoredSides:
         )
 
     def _leave_out_changed(self, name: str, session: TaskSession) -> int:
-        """Leave out the answers in a model's logs to documents that have another text now.
+        """Leave out the answers in a model's logs to documents that have another text now, or none.
 
         Returns
         -------
         int
-            Number of documents left out.
+            Number of documents that have another text.
         """
         hashes = dict(zip(session.doc_ids, session.doc_hashes))
         answers = {

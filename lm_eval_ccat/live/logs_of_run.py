@@ -138,6 +138,7 @@ def _other_scores(
         sums = accumulate(map(scale.normalise_number, journal_scores[doc_id]))
         means = [total / n for n, total in enumerate(sums, start=1)]
         close = (math.isclose(mean, score, rel_tol=tolerance, abs_tol=tolerance) for mean in means)
+        # Of a document whose answers have no score in the journal nothing is said.
         if means and not any(close):
             raw = raw_scores[doc_id]
             yield f"{prefix} give document {doc_id!r} {raw:.6g}, the journal {means[-1]:.6g}"
@@ -156,7 +157,7 @@ def _scores_by_document(answers: _Scores, outcome: Logged) -> dict[Any, list[flo
     """
     names = {name for task, name in answers if task == outcome.task}
     full_name = f"{outcome.metric},{outcome.filter or 'none'}"
-    # Another outcome of the metric may go by its name alone.
+    # The run may name an outcome by its metric alone.
     name = full_name if full_name in names else outcome.metric
     by_document: dict[Any, list[float]] = {}
     for name_of_scores in (_ONLY_OUTCOME, name):

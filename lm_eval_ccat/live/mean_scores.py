@@ -37,6 +37,7 @@ def compare_estimates(
         MeanScore.of(side, name, question, gate) for side, name in zip((first, second), names)
     )
     sampled = any(map(_is_sampled, (first, second), names))
+    # A ranking of both models states their pair; means from two sources are independent.
     pair = None
     if isinstance(first, StoredRanking) and isinstance(second, StoredRanking):
         pair = first.pair(names[1], names[0]) if first.source == second.source else None

@@ -128,6 +128,7 @@ def outcomes_of_banks(
         key: {metric_bank.metric, f"{metric_bank.metric},{metric_bank.filter or 'none'}"}
         for key, metric_bank in banks.items()
     }
+    # Unless they are tasks, the keys name metrics: others would be left unread without a word.
     if isinstance(bank, Mapping) and task not in bank:
         for key, names in names_of.items():
             if key not in names | metrics.keys():
@@ -264,6 +265,7 @@ def _differences_of_scoring(
     """
     logged = Logged(table.task or session.name, outcome.metric.name, outcome.filter)
     runs = runs_by_model(table, logged.task)
+    # Without logs of the known models no targets of documents are there to be compared.
     doc_ids = [doc_id for doc_id in table.doc_ids if runs and doc_id in session.marks]
     scoring = Scoring.of_task(session, logged, doc_ids)
     # The journal of several tasks has the settings by task.
@@ -331,17 +333,14 @@ def banks_of(bank: Bank, task: str, only_task: bool = True) -> dict[str, ItemBan
             return dict(SuiteBank.load(bank_path, [task])[task]) if task in tasks else {}
         bank = ItemBank.load(bank_path)
     by_metric = {bank.metric: bank} if isinstance(bank, ItemBank) else bank
+    if only_task:
+        return {
+            name: entry if isinstance(entry, ItemBank) else ItemBank.load(entry)
+            for name, entry in by_metric.items()
+        }
     # Of several tasks, a mapping without this one has files of others alone, which stay unread.
-    loaded = {
-        name: entry if isinstance(entry, ItemBank) else ItemBank.load(entry)
-        for name, entry in by_metric.items()
-        if isinstance(entry, ItemBank) or only_task
-    }
-    return {
-        name: metric_bank
-        for name, metric_bank in loaded.items()
-        if only_task or metric_bank.task == task
-    }
+    banks = {name: entry for name, entry in by_metric.items() if isinstance(entry, ItemBank)}
+    return {name: entry for name, entry in banks.items() if entry.task == task}
 
 
 def task_weights(

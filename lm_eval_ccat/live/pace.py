@@ -100,10 +100,8 @@ class _Trial:
         """
         rate, seconds = self.requests / max(self.seconds, 0.05), max(faster.seconds, 0.05)
         error = math.sqrt(faster.accepted + 1.0)
-        low_limit, high_limit = (
-            (faster.accepted - error) / seconds,
-            (faster.accepted + error) / seconds,
-        )
+        low_limit = (faster.accepted - error) / seconds
+        high_limit = (faster.accepted + error) / seconds
         fewest = FAR_BELOW_LIMIT if rate < 0.6 * high_limit else BELOW_LIMIT
         low, high = (
             max(1.0 - limit / max(rate, 0.01), fewest) for limit in (high_limit, low_limit)
@@ -169,8 +167,8 @@ class RateLimit:
     then on it spaces requests, at first by what the server has taken until then, answered or in
     flight. Between two refusals a server accepts just what its limit allows, so the answers between
     them measure the limit. At each refusal the rate falls by a twentieth, and recovers in 65
-    answers or more (both faster until the limit is known); it stays at a request in two of the
-    longest pauses that the server asked for. If as many requests are refused at a rate as at a
+    answers or more (both faster until the limit is known); it never falls below a request in two of
+    the longest pauses that the server asked for. If as many requests are refused at a rate as at a
     faster one, the rate is not the reason: it rises, until many more are refused.
 
     Attributes
@@ -215,8 +213,8 @@ class RateLimit:
         if self._began is None:
             self._began = moment
         if self._refusal is not None:
-            # Requests that the run makes late, or not during a pause, say nothing about the rate.
-            # Where it is only busy for a moment, the next ones make up for it.
+            # Time in which the run made no request, though the rate allowed one, says nothing about
+            # the rate. Where it is only busy for a moment, the next ones make up for it.
             if moment - self._next_request > CAUGHT_UP:
                 self._idle += moment - self._next_request
                 self._next_request = moment
@@ -232,6 +230,7 @@ class RateLimit:
         if self._lots is not None:
             self._lots.answered()
             self.rate *= 1.0 + self._growth_by_lot
+        # Before the first refusal the rate is infinite.
         elif math.isfinite(self.rate):
             self.rate *= 1.0 + self._growth
             if self._accepted % self._doubling == 0:
@@ -272,6 +271,7 @@ class RateLimit:
             in_flight = sum(pace.in_flight for pace in self.paces)
             requests = max(before.answers + self._accepted + in_flight, 1)
             self.rate = self._not_too_slow(requests / before.seconds)
+        # Where the server states none, the pause doubles with each refusal in a row.
         if pause is None:
             pause = doubled(1.0 / self.rate, self._refusals_in_a_row, LONGEST_PAUSE)
         self._next_request = max(self._next_request, moment)
@@ -284,6 +284,7 @@ class RateLimit:
         share of the requests.
         """
         requests = sum(pace.requests for pace in self.paces)
+        # A refusal of another model shows that the limit is shared: the count begins again.
         if pace is self._last_refused:
             self._for_private_limit -= math.log(max(pace.requests, 1) / max(requests, 1))
         else:
@@ -407,12 +408,12 @@ class Pace:
         self._at_once = math.inf  # most concurrent requests
         self._was_full = False
         self._paused_until = -math.inf
-        self.share(RateLimit())
+        self.limit = RateLimit()
+        self.limit.paces.append(self)
 
     def share(self, limit: RateLimit) -> None:
-        """Share a limit with the models that have it."""
-        if (before := vars(self).get("limit")) is not None:
-            before.paces.remove(self)
+        """Leave the limit so far for another, which other models may have, too."""
+        self.limit.paces.remove(self)
         self.limit = limit
         limit.paces.append(self)
 

@@ -207,6 +207,7 @@ class Plan:
     @property
     def warmup_ignores_limits(self) -> bool:
         """Whether the method asks its first items whatever the limits are; see `Policy`."""
+        # A method of another package may have a function in place of the class.
         policy = method(self.outcome.bank.method).policy
         return bool(getattr(policy, "warmup_ignores_limits", False))
 
@@ -314,6 +315,7 @@ def make_plan(spec: Spec) -> Plan:
     if isinstance(bank, str | Path) and bank and not located(bank).is_dir():
         bank = ItemBank.load(bank)
     sessions, groups = open_plain(spec)
+    # Scores of other tasks on the same documents make the bank.
     if isinstance(bank, Donors):
         bank = _borrowed(bank, spec, list(sessions))
     _require_sense_for_tasks(spec, list(sessions))

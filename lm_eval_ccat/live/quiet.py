@@ -15,8 +15,9 @@ from typing import Any
 from ..masking import mask_text
 from ..shown import visible
 
-#: Handlers of the present rankings, and the state before the first of them: logging, progress bars
-#: and standard output belong to the process, and rankings in several threads may overlap.
+#: Handlers of the present rankings, and what restores the state before the first of them when the
+#: last one ends: logging, progress bars and standard output belong to the process, and rankings in
+#: several threads may overlap.
 _RUNNING: list[list[logging.Handler]] = []
 _BEFORE = contextlib.ExitStack()
 _LOCK = threading.Lock()

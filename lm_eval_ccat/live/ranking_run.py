@@ -111,6 +111,7 @@ def rank(
         run.ask()
         result = run.finish(further=True)
         run.write_model_files()
+        # One that was interrupted is tracked when it is resumed and ends.
         if run.ended:
             track(result.content, trackers, observer.warn)
     return result
@@ -167,6 +168,7 @@ def dry_run(
             raise
         observer.warn(str(error))
         return forecast_of(spec, bank_plan=plan)
+    # The harness need not know the tasks under the names that a bank has for them.
     except UsageError as error:
         if not (bank_names_tasks and str(error).startswith("cannot load task")):
             raise
