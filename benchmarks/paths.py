@@ -154,14 +154,44 @@ def stop(rule: Rule, path: Path, horizon: int) -> Stop:
     return Stop(float(max(path.had_a[k], path.had_b[k])), True, bool(wrong))
 
 
+def moved(path: Path, by: float) -> Path:
+    """Return a path whose differences are larger by some amount; its true difference stays."""
+    looks = path.looks.copy()
+    looks[:, COLUMNS.index("gap")] += by
+    return replace(path, looks=looks)
+
+
 def less_the_truth(path: Path) -> Path:
     """Return a path whose differences are those from the true one.
 
     A rule decides it where the interval that inverts the rule excludes the true difference.
     """
-    looks = path.looks.copy()
-    looks[:, COLUMNS.index("gap")] -= float(np.subtract(*path.truth))
-    return replace(path, looks=looks, truth=np.zeros(2))
+    return replace(moved(path, -float(np.subtract(*path.truth))), truth=np.zeros(2))
+
+
+def called_equivalent(rule: Rule, path: Path, horizon: int, margin: float) -> bool:
+    """Whether any look shows that two models differ by less than a margin, of scores in [0, 1]."""
+    horizon = min(horizon, int(path.n.max()))
+    below, above = moved(path, -margin), moved(path, margin)
+    close = rule(below, horizon) & (below.gap < 0.0) & rule(above, horizon) & (above.gap > 0.0)
+    return bool((close & (path.n <= horizon)).any())
+
+
+def equivalences(
+    paths: Sequence[Path], rule: Rule, horizons: Sequence[int], margins: Sequence[float]
+) -> str:
+    """Return, by horizon and margin, the real pairs that are called equivalent, and wrongly."""
+    lines, real = [], [path for path in paths if not path.equal]
+    far = {margin: [abs(np.subtract(*path.truth)) > margin for path in real] for margin in margins}
+    for horizon, margin in product(horizons, margins):
+        called = [called_equivalent(rule, path, horizon, margin) for path in real]
+        wrongly = sum(c and f for c, f in zip(called, far[margin]))
+        lines.append(
+            f"horizon {horizon}, within {margin:g}: {sum(called) - wrongly} of "
+            f"{len(real) - sum(far[margin])} closer pairs called equivalent, {wrongly} of "
+            f"{sum(far[margin])} others"
+        )
+    return "\n".join(lines)
 
 
 def share(values: Sequence[bool], cells: Sequence[object]) -> str:
@@ -232,6 +262,8 @@ def main() -> None:
     parser.add_argument("--folds", default="0,10", help="first and one after the last")
     parser.add_argument("--rules", default="ranker")
     parser.add_argument("--horizons", default="50,100,200")
+    margins = "read which pairs are called equivalent within these margins, too: .02,.05"
+    parser.add_argument("--equivalent", default="", help=margins)
     parser.add_argument("--hash", help="read what this code made; default the code as it is")
     given = parser.parse_args()
     folder = given.cache / (given.hash or maker())
@@ -242,7 +274,11 @@ def main() -> None:
         paths = list(kept(folder, worlds, method))
         rules = {name: RULES[name] for name in given.rules.split(",")}
         print(f"{method}: {len(paths)} paths made by {folder.name}")
-        print(table(paths, rules, [int(h) for h in given.horizons.split(",")]))
+        horizons = [int(h) for h in given.horizons.split(",")]
+        print(table(paths, rules, horizons))
+        if given.equivalent:
+            margins_given = [float(margin) for margin in given.equivalent.split(",")]
+            print(equivalences(paths, rules[given.rules.split(",")[0]], horizons, margins_given))
 
 
 if __name__ == "__main__":

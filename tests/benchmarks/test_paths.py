@@ -64,6 +64,26 @@ def test_a_real_pair_says_whether_a_rule_ever_rules_out_its_true_difference() ->
         assert said.split()[:6] == ["all", "one", "-", "of", "0", f"{100.0 * expected:.1f}"]
 
 
+def test_a_pair_is_called_equivalent_where_its_interval_at_one_look_lies_within_the_margin() -> (
+    None
+):
+    n = np.arange(10.0, 31.0)
+    # At the last look alone the interval is the gap +- 1.96 errors.
+    for gap, error, truth, expected in (
+        (0.02, 0.03, 0.05, "1 of 1 closer pairs called equivalent, 0 of 0 others"),
+        (0.02, 0.03, 0.15, "0 of 0 closer pairs called equivalent, 1 of 1 others"),
+        (0.02, 0.05, 0.05, "0 of 1 closer pairs called equivalent, 0 of 0 others"),
+        (0.3, 0.03, 0.05, "0 of 1 closer pairs called equivalent, 0 of 0 others"),
+        (-0.3, 0.03, 0.05, "0 of 1 closer pairs called equivalent, 0 of 0 others"),
+    ):
+        figures = {"had_a": n, "had_b": n, "df": np.inf, "n": n, "gap": gap, "variance": error**2}
+        looks = np.column_stack([figures.get(c, 0.0) * np.ones(21) for c in worlds.COLUMNS])
+        means = np.array([0.5 + truth, 0.5])
+        path = worlds.Path("default", "made", "made", 0, False, 400, means, looks)
+        said = paths.equivalences([path], paths.one, [30], [0.1])
+        assert said == f"horizon 30, within 0.1: {expected}"
+
+
 @pytest.mark.long
 def test_paths_are_kept_and_read_as_they_were_played(tmp_path, monkeypatch) -> None:
     scores = worlds.Scores(list(TABLE.models), np.asarray(TABLE.scores))
