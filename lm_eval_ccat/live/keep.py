@@ -372,15 +372,11 @@ class ModelRuns:
             # Estimates are of what the first answer to each item scores.
             if not item.is_repeat:
                 draws[item.task][item.doc_id] = probability
-        return {
-            task: DrawnRun(
-                self._task_run(
-                    model, task, {i: answer for i, answer in answers.items() if i.task == task}
-                ),
-                draws_of_task,
-            )
-            for task, draws_of_task in draws.items()
-        }
+        runs = {}
+        for task, draws_of_task in draws.items():
+            task_answers = {item: answer for item, answer in answers.items() if item.task == task}
+            runs[task] = DrawnRun(self._task_run(model, task, task_answers), draws_of_task)
+        return runs
 
     def _task_run(
         self, model: HarnessModel, task: str, answers: Mapping[Item, Answered]

@@ -303,6 +303,7 @@ class HarnessModel(Model):
         settings["batch_size"] = entry.batch_size or settings["batch_size"]
         settings["device"] = entry.device or settings["device"]
         lm = internals.make_lm(entry.model, entry.model_args, settings)
+        # A file for each model, as the keys in a cache do not name the model.
         if cache := harness.get("use_cache"):
             lm = internals.with_cache(lm, f"{cache}_{safe_name(self.name)}.db")
         return lm

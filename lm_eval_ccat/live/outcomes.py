@@ -240,6 +240,7 @@ def compare_with_known(
         else:
             models_with_known_prompts.add(model)
     for model, difference in _differences_of_scoring(table, models, outcome, session):
+        # Without a word that accepts it, a difference is only told.
         if not difference.change:
             models_by_doubt[difference.warning_if_accepted(accept_change)].append(model)
         # Prompts that were compared word for word need no comparison of what they are made of.

@@ -11,6 +11,7 @@ is a bundle that is reserved on a node (Ray's placement group).
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -52,8 +53,7 @@ class ModelActor:
     """The remote side: a model of the harness on some node of the cluster."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        import os
-
+        # As the harness's own command line sets it.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         self.warnings: list[str] = []
         self.model = HarnessModel(**arguments, warn=self.warnings.append)
@@ -101,6 +101,7 @@ class Nodes:
         """Return how many nodes of these amounts may still join, up to a maximum of them in all."""
         if maximum < 0:  # no limit
             return MOST_NODES
+        # Nodes do not say which group they are of; those of one have as many CPUs and GPUs.
         n_present = sum(
             all(node.get(kind, 0.0) == amounts.get(kind, 0.0) for kind in ("CPU", "GPU"))
             for node in self.amounts
