@@ -498,18 +498,17 @@ def _further_outcomes(run: TaskRun) -> dict[str, Outcome]:
     }
     reported = dict.fromkeys(pair for answer in run.administered.values() for pair in answer.values)
     outcomes = {}
-    for metric, filter in reported:
-        if (metric, filter) not in reported_by_run:
-            try:
-                outcome = blank_outcome(run.session, metric, filter)
-            except CcatError:  # an outcome without a score per document
-                continue
-            blank_bank = ItemBank.blank(
-                run.outcome.bank.doc_ids,
-                task=outcome.task,
-                metric=outcome.metric.name,
-                filter=filter,
-                scale=outcome.metric.scale,
-            )
-            outcomes[outcome.results_key] = replace(outcome, bank=blank_bank, weight=0.0)
+    for metric, filter in (pair for pair in reported if pair not in reported_by_run):
+        try:
+            outcome = blank_outcome(run.session, metric, filter)
+        except CcatError:  # an outcome without a score per document
+            continue
+        blank_bank = ItemBank.blank(
+            run.outcome.bank.doc_ids,
+            task=outcome.task,
+            metric=outcome.metric.name,
+            filter=filter,
+            scale=outcome.metric.scale,
+        )
+        outcomes[outcome.results_key] = replace(outcome, bank=blank_bank, weight=0.0)
     return outcomes

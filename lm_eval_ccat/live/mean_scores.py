@@ -30,8 +30,8 @@ def compare_estimates(
     ranking = first if isinstance(first, StoredRanking) else second
     assert isinstance(ranking, StoredRanking)
     content, scale, outcome = ranking.content, ranking.scale, ranking.outcome
-    # A run states means for its own question. If a comparison of these very answers comes here, the
-    # run was not sampled, and they are the same.
+    # A run states means for its own question. Where the question is about these very answers, the
+    # run asked that, or it was not sampled, so that the means are the same.
     question = RUN if gate.question == RUN else content["question"]
     baseline, candidate = (
         MeanScore.of(side, name, question, gate) for side, name in zip((first, second), names)
@@ -50,6 +50,7 @@ def compare_estimates(
         # The result of the ranking states what would decide the pair.
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
+        # Where one answer to every item tells all, no more documents can be needed than there are.
         exact = _is_exact(question, sampled)
         size = float(content["items_of_benchmark"]) if exact else math.inf
         overall = _difference_of_independent(baseline, candidate, scale, gate, size)

@@ -361,7 +361,6 @@ class HarnessModel(Model):
         Waiting for a server takes no thread; one thread per task scores the answers of all models
         that share it, while they generate the next or another one is loaded.
         """
-        task, transport = items[0].task, self._transport
         # All slots may be held by calls that hang.
         if extra:
             self.widen()
@@ -373,9 +372,10 @@ class HarnessModel(Model):
         # the model that is open in this process.
         if any(is_unrated) or self.prior_answers or self._lm is None:
             return super().start(items, on_result, extra)
+        session, transport, began = self.sessions[items[0].task], self._transport, time.monotonic()
 
         def keep(answered: Any) -> None:
-            # A judge may take long: the journal keeps the answers before. To read them may take
+            # A judge may take long, so the journal first keeps the answers. Reading them may take
             # long, too, hence a thread.
             if session.judged and isinstance(answered, ToScore):
                 self._calls.start(score, self._pass_on_unrated, items, answered, on_result)
@@ -395,7 +395,6 @@ class HarnessModel(Model):
                 if transport is None:
                     on_result(SCORING)
 
-        session, began = self.sessions[task], time.monotonic()
         doc_ids, repeats = _doc_ids_and_repeats(items)
         # A local model, and a request that needs more than plain text, take a thread of their own.
         if transport is None or not session.sends_texts:

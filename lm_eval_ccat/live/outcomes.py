@@ -366,6 +366,7 @@ def task_weights(
     UsageError
         A name is neither task nor group, or a task has no weight, or two.
     """
+    # Groups that all tasks belong to.
     covering = [name for name, members in group_weights.items() if set(members) == set(sizes)]
     if not weighting:
         return dict(group_weights[covering[0]] if covering else sizes)

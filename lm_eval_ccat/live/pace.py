@@ -41,7 +41,7 @@ ENOUGH_TO_COMPARE, SLOWER_TRIAL = 3, 0.8
 #: Share of requests that a server with a limit refuses near it, as the rate recovers now and then
 #: beyond it, and far below it.
 BELOW_LIMIT, FAR_BELOW_LIMIT = 0.02, 0.005
-#: Log odds from which refusals are held to be by lot, and by a limit again.
+#: Log likelihood ratios from which refusals are held to be by lot, and by a limit again.
 ENOUGH_EVIDENCE, ENOUGH_AGAINST_LOTS = 3.0, 8.0
 #: Largest share of requests that may be refused by lot.
 MOST_BY_LOT = 0.4
@@ -102,12 +102,12 @@ class _Trial:
         error = math.sqrt(faster.accepted + 1.0)
         low_limit = (faster.accepted - error) / seconds
         high_limit = (faster.accepted + error) / seconds
-        fewest = FAR_BELOW_LIMIT if rate < 0.6 * high_limit else BELOW_LIMIT
-        low, high = (
-            max(1.0 - limit / max(rate, 0.01), fewest) for limit in (high_limit, low_limit)
+        least_share = FAR_BELOW_LIMIT if rate < 0.6 * high_limit else BELOW_LIMIT
+        low_share, high_share = (
+            max(1.0 - limit / max(rate, 0.01), least_share) for limit in (high_limit, low_limit)
         )
         # Of the shares that a limit in this range would refuse, the one that fits best counts.
-        by_limit = min(max(self.refusals / max(self.requests, 1), low), high, 0.97)
+        by_limit = min(max(self.refusals / max(self.requests, 1), low_share), high_share, 0.97)
         requests, refusals = faster.requests + self.requests, faster.refusals + self.refusals
         by_lot = min((refusals + 0.5) / (requests + 1.0), MOST_BY_LOT)
         for_refusals = self.refusals * math.log(by_lot / by_limit)
@@ -136,22 +136,22 @@ class _Lots:
     def answered(self) -> None:
         """Note that a request was answered."""
         self._in_flight = max(self._in_flight - 1, 0)
-        self._for_limit = max(0.0, self._for_limit + self._log_odds(refused=False))
+        self._for_limit = max(0.0, self._for_limit + self._log_ratio(refused=False))
 
     def refused(self) -> None:
         """Note that a request was refused."""
         self.refusals += 1.0
         self._in_flight = max(self._in_flight - 1, 0)
-        self._for_limit += self._log_odds(refused=True)
+        self._for_limit += self._log_ratio(refused=True)
 
     @property
     def disproved(self) -> bool:
         """Whether so many are refused that a limit is the reason."""
-        in_flight = self._in_flight * self._log_odds(refused=False)
+        in_flight = self._in_flight * self._log_ratio(refused=False)
         return self._for_limit + in_flight > ENOUGH_AGAINST_LOTS
 
-    def _log_odds(self, refused: bool) -> float:
-        """Return by how much one request, refused or answered, speaks for a limit.
+    def _log_ratio(self, refused: bool) -> float:
+        """Return the log likelihood ratio of one request: a limit against refusal by lot.
 
         Beyond a limit half of those are refused that would not be by lot.
         """
