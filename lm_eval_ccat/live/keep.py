@@ -83,13 +83,14 @@ def growing_banks(plan: Plan, path: str | Path) -> dict[str, dict[str, ItemBank]
         The file cannot be read, or a bank cannot accept observations.
     """
     target, by_task = Path(path), {}
+    folder_banks = _banks_in(target)
     # One file holds the bank of one task.
     if len(plan.outcomes_by_task) > 1:
         refuse_file(target)
     for task, outcomes in plan.outcomes_by_task.items():
         banks = {name: outcome.bank for name, outcome in outcomes.items()}
-        if target.exists() and (target.is_file() or task in _banks_in(target)):
-            banks = banks_of(target, task)
+        if target.is_file() or task in folder_banks:
+            banks = dict(folder_banks[task]) if task in folder_banks else banks_of(target, task)
             # The only bank may name the only outcome with or without its filter.
             if len(outcomes) == len(banks) == 1:
                 banks = dict(zip(outcomes, banks.values()))

@@ -8,7 +8,7 @@ import pytest
 
 from lm_eval_ccat import ItemBank
 from lm_eval_ccat.bank import SuiteBank
-from lm_eval_ccat.live.keep import _observed
+from lm_eval_ccat.live.keep import _observed, growing_banks
 from lm_eval_ccat.metrics import Scale
 from lm_eval_ccat.records import Item, Tell
 
@@ -76,6 +76,25 @@ def test_a_bank_takes_the_first_answer_of_an_item_and_names_models_as_the_user_d
     book = SimpleNamespace(answers=answers, ranker=ranker)
     [kept] = _observed(plan, book, "t", "acc", ItemBank.blank(range(4)), {"m": "org/m"})
     assert (kept.model, kept.items.tolist(), kept.scores.tolist()) == ("org/m", [0, 3], [1.0, 0.5])
+
+
+def test_each_bank_of_a_folder_is_read_once_however_many_tasks_grow(tmp_path, monkeypatch):
+    blank = {
+        task: {"acc": ItemBank.blank(range(4), task=task, metric="acc")} for task in ("a", "b", "c")
+    }
+    SuiteBank(blank).save(tmp_path)
+    outcomes = {
+        task: {name: SimpleNamespace(bank=bank) for name, bank in banks.items()}
+        for task, banks in blank.items()
+    }
+    sessions = {task: SimpleNamespace(marks={}) for task in blank}
+    load, files = ItemBank.load, []
+    monkeypatch.setattr(ItemBank, "load", lambda file: files.append(file) or load(file))
+    banks = growing_banks(SimpleNamespace(outcomes_by_task=outcomes, sessions=sessions), tmp_path)
+    assert {task: bank["acc"].sha256 for task, bank in banks.items()} == {
+        task: bank["acc"].sha256 for task, bank in blank.items()
+    }
+    assert len(files) == len(set(files)) == 3
 
 
 @pytest.mark.parametrize(
