@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-import time
 from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,7 +88,7 @@ class FailedCall:
     ----------
     sending : Sending
     asks : list of Ask
-        Its open asks that no second request carries.
+        Those of its asks that are open and that no other call carries.
     failure : Failure
     moment : float
         Time at which the failure was noticed.
@@ -148,8 +147,8 @@ class Channel:
         Time of the last answer, or of the first request of those in flight, later by as long as the
         run was busy since and collected no answers.
     witness : Sending or None
-        The last call, if it asks that again to tell whether the server is there: other requests
-        were left unanswered since.
+        A call that asks `last_answered` again while others hang, to tell whether the server is
+        there.
     """
 
     model: Model
@@ -342,7 +341,7 @@ class Channel:
         return bool(to_blame)
 
     def note_hanging(self) -> list[Sending]:
-        """Note which items two requests left unanswered; return a third request of each new one."""
+        """Return a third request for each item of which two hang, and note that it had two."""
         asks = [ask for ask in self._asked_twice() if ask.item not in self._earlier_attempts]
         further = [Sending([ask], self.calls_of(ask)[-1].attempt + 1, extra=True) for ask in asks]
         self._earlier_attempts |= {call.asks[0].item: call.attempt - 1 for call in further}
@@ -863,8 +862,3 @@ class Channel:
         logger.warning("%s is back", self.name)
         self.probe_asks.clear()
         self.line.take_up(self.name)
-
-
-def clock() -> float:
-    """Return the seconds of a monotonic clock."""
-    return time.monotonic()

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from time import monotonic as clock
 from typing import Any
 
 from ..content import RESULT
@@ -47,7 +48,6 @@ from ..runs.tally import Tally
 from ..scores.answers import EarlierAnswer
 from ..scores.configuration import configurations_in
 from ..scores.prompts import WRITTEN, compare_prompts
-from .channel import clock
 from .copies import CopiesError
 from .earlier import latest_prior_answers
 from .fields import HUB

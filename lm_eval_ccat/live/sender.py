@@ -23,6 +23,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic as clock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import OPEN, Ask, Book
 from ..runs.kept_answers import ModelItem
 from ..scores.reading import share_above_cap
-from .channel import Channel, Sending, clock
+from .channel import Channel, Sending
 from .failures import Failure, PlaceLost, State
 from .interrupts import Interrupts
 from .line import GROWTH, GROWTH_IN_TURNS, WINDOW, Line
