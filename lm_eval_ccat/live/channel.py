@@ -215,7 +215,7 @@ class Channel:
     def take_due(self, moment: float) -> Sending | None:
         """Take a waiting attempt that is due, if any."""
         for number, (due, sending) in enumerate(self.retries):
-            # A pause gives the server time, and it has answered others since.
+            # A pause gives the server time; an item that is to blame itself needs none.
             if due <= moment or self._is_of_item(sending.previous):
                 del self.retries[number]
                 return sending

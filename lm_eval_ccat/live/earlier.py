@@ -292,13 +292,13 @@ def logged_config(folder: Path, include_path: Sequence[str] = ()) -> Spec:
             f"folder of one: {', '.join(sorted(latest))}"
         )
     runs = next(iter(latest.values()))
-    tasks, harness = list(runs), _harness(runs)
+    harness = _harness(runs)
     # Logs name their tasks, and not where these were found.
     if include_path:
         harness["include_path"] = list(include_path)
     return Spec.read(
         {
-            **({"task": tasks[0]} if len(tasks) == 1 else {"tasks": tasks}),
+            "tasks": list(runs),
             "models": [_entry(name, next(iter(runs.values()))) for name, runs in latest.items()],
             "harness": harness,
             "prior": [str(folder)],

@@ -416,7 +416,7 @@ def _way_content(plan: Plan, items_per_model: int, tokens: Tokens) -> WayContent
 
 
 def _tokens_per_item(plan: Plan) -> Tokens:
-    """Estimate the mean tokens of an item, from about as many documents of each task."""
+    """Estimate the mean tokens of an item, from about equally many documents of each task."""
     lengths: list[Tokens] = []
     for task, outcome in plan.outcomes.items():
         doc_ids = outcome.bank.doc_ids
