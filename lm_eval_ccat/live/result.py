@@ -758,10 +758,16 @@ def _doubts_of_empty_answers(tally: Tally, most_empty: float) -> Iterator[str]:
     """
     for name, share in _shares_empty(tally).items():
         if share > most_empty or share >= MANY_EMPTY:
+            remedy = "look at its stop sequences, token limit and chat template"
+            # A model that reasons can use up all its tokens before it writes the answer.
+            if (at_limit := tally.empty_at_limit[name]) > tally.empty_outputs[name] / 2:
+                remedy = (
+                    f"{at_limit} reached the token limit before any text, as long reasoning does: "
+                    "raise it for all models by `harness: {gen_kwargs: {max_gen_toks: N}}`"
+                )
             yield (
                 f"{tally.empty_outputs[name]} of {tally.answered[name]} answers of {name} are "
-                f"empty ({share:.0%}) and were scored as such: look at its stop sequences, token "
-                "limit and chat template"
+                f"empty ({share:.0%}) and were scored as such: {remedy}"
             )
 
 

@@ -130,9 +130,9 @@ class Tally:
         Seconds of all answers.
     answering : set of str
         Models with an answer (`Answered.has_answer`), told or not.
-    answered, empty_outputs, prior : dict of model to int
-        Scored answers that the Ranker was told; those without text; and those that were paid for in
-        another run.
+    answered, empty_outputs, empty_at_limit, prior : dict of model to int
+        Scored answers that the Ranker was told; those without text; those of them that ended at the
+        token limit; and those that were paid for in another run.
     tokens, token_sources : dict of model to Tokens, and to set of str
         Tokens of these answers, and who counted them (`Tokens.source`).
     scores : dict of (task, outcome) to dict of model to ScoreRange
@@ -187,6 +187,7 @@ class Tally:
     scores: dict[tuple[str, str], dict[str, ScoreRange]] = field(default_factory=dict)
     outside: dict[str, int] = _by_model(int)
     empty_outputs: dict[str, int] = _by_model(int)
+    empty_at_limit: dict[str, int] = _by_model(int)
     prior: dict[str, int] = _by_model(int)
     unscored: dict[str, list[str]] = _by_model(list)
     served: dict[str, dict[Identity, int]] = _by_model(dict)
@@ -377,6 +378,7 @@ class Tally:
             reason_given for request in answer.served for reason_given in request.get("finish", ())
         }:
             self.finished[model][reason] += 1
+            self.empty_at_limit[model] += answer.empty and reason == "length"
         for request in answer.served:
             self.outside[model] += request.get("outside", 0)
             if request.get("tier"):

@@ -115,6 +115,30 @@ def test_answers_without_text_are_told_if_they_are_many_and_end_a_run_beyond_its
         assert result.warnings[0].startswith(f"{empty} of 11 answers of a are empty")
 
 
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        (["length", "length", "stop"], "2 reached the token limit before any text"),
+        (["length", "stop", "stop"], "look at its stop sequences"),
+    ],
+)
+def test_answers_that_reasoning_left_without_text_are_told_with_the_limit_to_raise(
+    run, reasons, told  # noqa: F811
+):  # fmt: skip
+    book, tally = Teller.of(run), Tally()
+    for doc_id, reason in enumerate(["length", *reasons]):
+        text = "42" if doc_id == 0 else ""
+        tally.count_answer(
+            Tell(model="a", item=Item(("t", doc_id)), score=0.5, responses=[[text]], empty=not text,
+                 served=[{"finish": [reason]}])
+        )  # fmt: skip
+    book.tally.answered, book.tally.empty_outputs = tally.answered, tally.empty_outputs
+    book.tally.empty_at_limit = tally.empty_at_limit
+    assert f"3 of 4 answers of a are empty (75%) and were scored as such: {told}" in "\n".join(
+        of_run(book).warnings
+    )
+
+
 def test_a_model_that_the_user_has_taken_out_leaves_no_gap(run):  # noqa: F811
     book = Teller.of(run)
     book.drop("c", "its server is gone")
