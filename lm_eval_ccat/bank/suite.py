@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from .file import SUITE, bank_files, located, read_json
 FORMAT, VERSION = "lm-eval-ccat/suite", 1
 #: Largest size of ``suite.json``.
 _MAX_BYTES = 16 << 20
+_Version = tuple[int, ...]
 
 
 class SuiteEntry(NamedTuple):
@@ -185,13 +187,34 @@ def suites_in(folder: Path) -> list[Path]:
     return [inner for inner in sorted(folder.iterdir()) if inner.is_dir() and is_suite(inner)]
 
 
+@lru_cache(maxsize=1)
+def _banks_of_files(files: tuple[tuple[Path, _Version], ...]) -> tuple[ItemBank, ...]:
+    """Return the banks in some files, of which the versions are given; keep those of the last call.
+
+    Only its banks say which tasks a folder without ``suite.json`` has, so a run asks for all of
+    them once for every task.
+    """
+    return tuple(ItemBank.load(file) for file, _ in files)
+
+
+def _version(file: Path) -> _Version:
+    """Return what changes when a file is written again; () if there is none."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return ()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
 def _banks_without_index(
     folder: Path, only: Collection[str] | None
 ) -> dict[str, dict[str, ItemBank]]:
     """Read a folder without ``suite.json``, by task and metric (and filter, if needed)."""
-    banks = [ItemBank.load(file) for file in bank_files(folder)]
+    files = tuple((file, _version(file)) for file in bank_files(folder))
     # A bank that names no task has the name that `SuiteBank.tasks` lists.
-    banks = [bank for bank in banks if only is None or (bank.task or "task") in only]
+    banks = [
+        bank for bank in _banks_of_files(files) if only is None or (bank.task or "task") in only
+    ]
     if not banks:
         raise NoBankError(f"{folder}: no item bank in this folder")
     metrics = Counter((bank.task, bank.metric) for bank in banks)

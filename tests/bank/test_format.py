@@ -400,3 +400,19 @@ def test_a_folder_has_each_task_that_it_lists_named_or_not(tmp_path):
     ItemBank.blank(range(5), task="t").save(tmp_path / "t.bank.json")
     for task in SuiteBank.tasks(tmp_path):
         assert list(SuiteBank.load(tmp_path, [task])) == [task]
+
+
+def test_a_folder_of_single_banks_is_read_once_until_one_of_them_is_written_again(
+    tmp_path, monkeypatch
+):
+    tasks = ("a", "b", "c")
+    for task in tasks:
+        ItemBank.blank(range(4), task=task).save(tmp_path / f"{task}.bank.json")
+    load, files = ItemBank.load, []
+    monkeypatch.setattr(ItemBank, "load", lambda path: files.append(path.name) or load(path))
+    assert SuiteBank.tasks(tmp_path) == [*tasks]
+    assert [list(SuiteBank.load(tmp_path, [task])) for task in tasks] == [["a"], ["b"], ["c"]]
+    assert files == ["a.bank.json", "b.bank.json", "c.bank.json"]
+    ItemBank.blank(range(9), task="b").save(tmp_path / "b.bank.json")
+    [bank] = SuiteBank.load(tmp_path, ["b"])["b"].values()
+    assert bank.n_items == 9
