@@ -314,6 +314,7 @@ def refuse_early(
     for session in sessions.values():
         only_task = len(sessions) == 1
         outcomes = measure(spec.bank, spec.metrics, session, (), only_task).outcomes
+        # Without a bank there are blank ones, made of this very task.
         if spec.bank:
             warnings = check_session(outcomes, session, spec.accept_change)
             warnings += compare_with_banks(outcomes, session, spec.accept_change).doubts
@@ -631,6 +632,7 @@ def adaptive_evaluate(
     names -= {"task", "tasks", "models", "harness"}
     options = Adaptive.read({k: arguments.pop(k) for k in list(arguments) if k in names})
     call = AdaptiveCall(options, arguments.get("num_fewshot"), observer)
+    # `lm_eval.simple_evaluate` takes no folders, but a task manager that knows them.
     if "include_path" in arguments:
         # The metadata that the harness would pass to a task manager of its own.
         metadata = {**internals.model_arguments(model_args), **(arguments.get("metadata") or {})}
@@ -680,6 +682,7 @@ def simple_evaluate(
 def _evaluate_adaptively(call: AdaptiveCall, arguments: Mapping[str, Any]) -> Results | None:
     """Make a call of the harness's own `simple_evaluate` adaptive, and return its results."""
     refuse_subsets(arguments.get("limit"), arguments.get("samples"), "`max_items` or `budget`")
+    # Such a model takes no plain prompt.
     if internals.takes_messages(str(arguments["model"])):
         arguments = {"apply_chat_template": True, "fewshot_as_multiturn": True, **arguments}
     # With a task manager `adaptive_evaluate` did so already, or it is the caller's own.

@@ -224,6 +224,7 @@ class Channel:
     def sent(self, sending: Sending, moment: float) -> None:
         """Note that a call has gone out."""
         sending.sent = sending.waited_since = moment
+        # No answer was due until now.
         if not self.wire:
             self.silent_since = moment
         self.wire.append(sending)
@@ -605,6 +606,7 @@ class Channel:
     def _lose_attempts(self, sending: Sending, failure: Failure, parts: Sequence[Served]) -> None:
         """Record what a failed call cost: its answered `parts`, and an attempt of each ask."""
         for part in parts:
+            # Only what was counted can be charged.
             if part.usage is not None:
                 paid = self.plan.charges.of_answered_request(self.name, part.usage)
                 if paid.cost or paid.usd:
@@ -753,6 +755,7 @@ class Channel:
         self.line.put_back([*call.asks, *self._take_waiting_asks()])
         before = availability.state
         availability.failed(moment, call.sending.sent, failure.text, failure.wait, failure.hung)
+        # The outage has reached its limit.
         if availability.state is State.CLOSED:
             self.set_aside_for_outage(availability.reason)
         # The outage has just begun, perhaps at a probe that had to show that the model works.

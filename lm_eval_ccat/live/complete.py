@@ -193,6 +193,7 @@ def directory_of(run_dir: str | Path) -> Path:
         There is no such folder, or all that it holds are run directories.
     """
     folder = existing(run_dir, "run directory or folder of logs")
+    # A file is refused as soon as its journal is read.
     if RunDirectory(folder).journal.exists() or not folder.is_dir():
         return folder
     runs = [journal.parent for journal in journals(folder)]

@@ -398,6 +398,7 @@ class Availability:
         was_in_flight = self.state is State.WAITING and self._pauses > 0
         if was_in_flight and retry_after is None:
             return
+        # The first failure of an outage.
         if self.state is State.OPEN or not self._pauses:
             self._outage_began, self._pauses, self._hung_in_a_row = moment, 0, 0
         outage_limit = self._outage_began + self.limit
@@ -416,6 +417,7 @@ class Availability:
                 )
             # A last probe at the limit decides.
             probe_due = max(outage_limit, moment)
+        # A request that was in flight can delay the next probe, and is none itself.
         if was_in_flight:
             self._probe_due = max(probe_due, self._probe_due)
         else:

@@ -97,7 +97,7 @@ BUDGETS = {
     "tokens": "most tokens, read and written",
     "seconds": "most seconds",
 }
-#: Words of `weights:`: tasks count by their numbers of documents, or all alike.
+#: Words of `weights:`: tasks count by their numbers of documents, or alike; "" where none is given.
 WEIGHTINGS = ("documents", "equal")
 Weighting = str | dict[str, float]
 #: Setting of the harness that pushes the results files of each model to the hub.
