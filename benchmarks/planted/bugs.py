@@ -547,7 +547,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "a limited rate leaves the next request to whichever model comes first",
         "lm_eval_ccat/live/sender",
-        "and its_ask.number < ask.number",
+        "and first_ask.number < ask.number",
         "and False",
         ("tests/live/test_slots.py",),
     ),
@@ -1366,7 +1366,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "full results beside an estimate have the error of a sample",
         "lm_eval_ccat/live/mean_scores",
-        "0.0 if _is_exact(question, _is_sampled(side, name)) else error",
+        "0.0 if is_exact(question, _is_sampled(side, name)) else error",
         "error",
         ("tests/live/test_compare.py::test_a_stored_ranking_is_compared_by_what_it_says",),
     ),
@@ -4385,8 +4385,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "judge: a rating is the first that a reply states",
         "lm_eval_ccat/harness/judge/judge_settings",
-        'return _within(float(matches[-1].replace(",", "."))) if matches else None',
-        'return _within(float(matches[0].replace(",", "."))) if matches else None',
+        'return _within(float(stated[-1].replace(",", "."))) if stated else None',
+        'return _within(float(stated[0].replace(",", "."))) if stated else None',
         ("tests/task_configs/test_judge.py::test_ratings_are_read_from_what_judges_write",),
     ),
     Bug(
@@ -4632,8 +4632,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "shared documents: draws of all documents are exact",
         "lm_eval_ccat/live/shared_documents",
-        "exact=question == RUN or (question == BENCHMARK and not self.sampled),",
-        "exact=question in (RUN, BENCHMARK),",
+        "exact=is_exact(question, self.sampled),",
+        "exact=is_exact(question, False),",
         (
             "tests/live/test_compare.py::test_all_documents_answered_once_leave_no_chance_unless_answers_are_drawn",
         ),

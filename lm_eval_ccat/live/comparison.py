@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import UsageError
-from ..methods.belief import BENCHMARK
+from ..methods.belief import BENCHMARK, RUN
 from ..metrics.scale import Scale
 from ..money import columns_in_words
 from ..ranker.difference import Difference
@@ -18,6 +18,11 @@ from .losses import Loss
 
 #: Most terms of a weighted mean that its name lists; of more, the last counts the others.
 NAMED_TERMS = 3
+
+
+def is_exact(question: str, sampled: bool) -> bool:
+    """Whether one answer to every item of the benchmark settles a question, with no error left."""
+    return question == RUN or (question == BENCHMARK and not sampled)
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from ..methods.belief import BENCHMARK, RUN, zeros_to_come
+from ..methods.belief import RUN, zeros_to_come
 from ..methods.sample.bets import FEWEST_ITEMS
 from ..metrics.scale import Scale
 from ..ranker.difference import Asked, Difference, StatedPair
 from ..ranker.looks import ROUNDING
 from ..ranker.verdicts import DECIDED, EQUIVALENT, OPEN, WORDS
 from ..scores import ScoreTable
-from .comparison import Compared, Gate
+from .comparison import Compared, Gate, is_exact
 from .scored import has_sampled_answers
 from .stored import StoredRanking
 
@@ -51,7 +51,7 @@ def compare_estimates(
         overall = replace(overall, more_documents=None, more_answers=None)
     else:
         # Where one answer to every item tells all, no more documents can be needed than there are.
-        exact = _is_exact(question, sampled)
+        exact = is_exact(question, sampled)
         size = float(content["items_of_benchmark"]) if exact else math.inf
         overall = _difference_of_independent(baseline, candidate, scale, gate, size)
     return Compared(
@@ -59,11 +59,6 @@ def compare_estimates(
         question=question, sampled=sampled,
         higher_is_better=scale.higher_is_better, weighted=bool(ranking.terms),
     )  # fmt: skip
-
-
-def _is_exact(question: str, sampled: bool) -> bool:
-    """Whether one answer to every item tells all that is asked."""
-    return question == RUN or (question == BENCHMARK and not sampled)
 
 
 def _is_sampled(side: ScoreTable | StoredRanking, name: str) -> bool:
@@ -129,7 +124,7 @@ class MeanScore:
             error = side.scale.span / math.sqrt(n)
             if n >= FEWEST_ITEMS:
                 error = _error_of_equal_values(largest_gap, n, gate.confidence)
-        error = 0.0 if _is_exact(question, _is_sampled(side, name)) else error
+        error = 0.0 if is_exact(question, _is_sampled(side, name)) else error
         half_width = error and error * float(stdtrit(max(n - 1, 1), 0.5 + 0.5 * gate.confidence))
         return cls(mean, error, mean - half_width, mean + half_width, n)
 

@@ -237,6 +237,7 @@ class Run:
             silent = any(answer.prompt_hash is None for answer in answers)
             prompt = "another prompt" + (" or one that the logs do not state" if silent else "")
             sentences.append(f"Of these {changed} are to {prompt} and are asked anew.")
+        # Unless all are asked anew, some are taken over.
         if counts != asked_anew:
             whose = "documents of the others" if changed else "their documents"
             sentences.append(f"When the ranking reaches {whose}, it scores them at no cost.")

@@ -462,14 +462,13 @@ class Sender:
         limit, ask = channel.pace.limit, self.line.first(channel.name)
         if limit.rate == math.inf or ask is None:
             return False
-        earlier = (
-            neighbour
+        return any(
+            neighbour.pace.limit is limit
+            and (first_ask := self.line.first(neighbour.name)) is not None
+            and first_ask.number < ask.number
+            and self._waits_for_rate(neighbour, moment)
             for neighbour in self.channels.values()
-            if neighbour.pace.limit is limit
-            and (its_ask := self.line.first(neighbour.name)) is not None
-            and its_ask.number < ask.number
         )
-        return any(self._waits_for_rate(neighbour, moment) for neighbour in earlier)
 
     def _waits_for_rate(self, channel: Channel, moment: float) -> bool:
         """Whether nothing but the rate of its host holds back a model's next request."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..bank.settings import GREEDY, SAMPLED, Sampling, compare_scorers
 from ..errors import UnknownScoresError, UsageError
-from ..methods.belief import BENCHMARK, POPULATION, RUN
+from ..methods.belief import BENCHMARK, POPULATION
 from ..methods.policy import Mask
 from ..methods.sample.repeats import RepeatSums
 from ..metrics.scale import Floats, Scale
@@ -24,7 +24,7 @@ from ..scores import ScoreTable
 from ..scores.readers.comparable_runs import COMPARED
 from ..scores.reading import Logged
 from ..shown import plural, some
-from .comparison import Compared, Gate
+from .comparison import Compared, Gate, is_exact
 from .losses import losses_of, n_documents_of
 from .result import warnings_of_equal_scores
 from .scored import documents_of, runs_by_model, sampling_of
@@ -214,7 +214,6 @@ class SharedDocuments:
         self, gate: Gate, question: str, rows: Mask, clusters: NDArray[Any] | None
     ) -> Difference:
         """Compare some of the documents; only the question "population" regards clusters."""
-        by_cluster = clusters is not None and question == POPULATION
         known = self.baseline[rows], self.candidate[rows]
 
         def difference_of(*scores: Floats) -> Difference:
@@ -228,8 +227,8 @@ class SharedDocuments:
                 repeats = RepeatSums.of_answers(*answers).figures()
             return compare_scores(
                 *scores, scale=self.scale,
-                clusters=clusters[rows] if clusters is not None and by_cluster else None,
-                exact=question == RUN or (question == BENCHMARK and not self.sampled),
+                clusters=None if clusters is None or question != POPULATION else clusters[rows],
+                exact=is_exact(question, self.sampled),
                 margin=gate.margin, confidence=gate.confidence,
                 repeats=repeats, these_items=question == BENCHMARK,
             )  # fmt: skip

@@ -132,7 +132,7 @@ def repeats_of(spec: Spec, session: TaskSession) -> int:
     """
     stated_by_task = int(session.config.get("repeats") or 1)
     by_task = spec.repeats is None
-    repeats = stated_by_task if spec.repeats is None else spec.repeats
+    repeats = spec.repeats or stated_by_task
     # One answer to each item settles the question "run", which is about these very answers.
     if repeats == 1 or (by_task and spec.question == RUN):
         return 1

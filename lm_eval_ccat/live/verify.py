@@ -315,7 +315,7 @@ def _verify_alone(file: Path) -> Verification:
     alone = f"{file} stands without its journal, so nothing but self-consistency was checked"
     words = f"{alone}: its figures agree with each other."
     if texts:
-        words = "\n  ".join([f"{alone}, and it contradicts itself:", *texts[:MOST_LINES]])
+        words = _with_lines(f"{alone}, and it contradicts itself:", texts)
     return Verification(Condition(0, 0, None, None, 0), [], texts, __version__, words)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -328,20 +328,17 @@ def parse_rating(reply: str) -> float | None:
     >>> parse_rating("I cannot rate this.") is None
     True
     """
-    text = _THOUGHT.sub(" ", reply).strip()
-    matches = _PATTERNS[0].findall(text)
-    if not matches:
-        value = _from_json(text)
-        if value is not None:
-            return _within(value)
-        for pattern in _PATTERNS[1:]:
-            matches = pattern.findall(text)
-            if matches:
-                break
-    if not matches:
-        lines = [line for line in text.splitlines() if line.strip()]
-        matches = [match[1] for line in lines[-1:] if (match := _BARE.match(line))]
-    return _within(float(matches[-1].replace(",", "."))) if matches else None
+    stated_by_form = _stated_by_form(_THOUGHT.sub(" ", reply).strip())
+    stated = next(filter(None, stated_by_form), None)
+    return _within(float(stated[-1].replace(",", "."))) if stated else None
+
+
+def _stated_by_form(text: str) -> Iterator[list[str]]:
+    """Yield the ratings that a text states in each form, in order of precedence."""
+    yield _PATTERNS[0].findall(text)
+    yield _from_json(text)
+    yield from (pattern.findall(text) for pattern in _PATTERNS[1:])
+    yield [match[1] for line in text.splitlines()[-1:] if (match := _BARE.match(line))]
 
 
 def _within(value: float) -> float | None:
@@ -349,12 +346,12 @@ def _within(value: float) -> float | None:
     return value if LOWEST <= value <= HIGHEST else None
 
 
-def _from_json(text: str) -> float | None:
-    """Return the rating of the JSON object that ends last of those that state one; None if none.
+def _from_json(text: str) -> list[str]:
+    """Return the ratings that JSON objects state, in the order in which the objects end.
 
-    Of an object within another, both with a rating, the outer one counts.
+    So of an object within another, the outer one's rating comes later.
     """
-    ratings: list[float] = []
+    ratings: list[str] = []
 
     def note_rating(content: dict[str, Any]) -> None:
         ratings.extend(_stated_rating(content))
@@ -369,17 +366,17 @@ def _from_json(text: str) -> float | None:
         except (ValueError, RecursionError):
             end = start + 1
         start = text.find("{", end)
-    return ratings[-1] if ratings else None
+    return ratings
 
 
-def _stated_rating(content: Mapping[str, Any]) -> list[float]:
+def _stated_rating(content: Mapping[str, Any]) -> list[str]:
     """Return the number under ``rating``, else under ``score``, of a JSON object; none if none."""
     for key in ("rating", "score"):
         value = content.get(key)
         if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(\s*/\s*10)?", value.strip()):
-            return [float(value.split("/")[0])]
+            return [value.split("/")[0]]
         if isinstance(value, float):
-            return [value]
+            return [str(value)]
     return []
 
 
