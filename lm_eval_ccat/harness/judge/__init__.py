@@ -50,6 +50,7 @@ def active_judge() -> Judge:
     with _LOCK:
         if path not in _JUDGES:
             _JUDGES[path] = Judge(JudgeSettings.read(path))
+            # One report tells of all judges.
             if len(_JUDGES) == 1:
                 atexit.register(_report)
         return _JUDGES[path]

@@ -181,7 +181,7 @@ class Rater:
             raise UsageError(
                 f"cannot read the judge's prompt {settings.prompt}: {reason}"
             ) from error
-        #: By the hash of their question (see `_key`).
+        #: Replies by the hash of their question (see `_key`).
         self._replies = {} if settings.cache is None else _cached_replies(settings.cache)
         self._lock = Lock()  # guards all below and the cache; a local model takes one call
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
@@ -191,7 +191,7 @@ class Rater:
         #: when the youngest one was sent that it answered, and when it answered last.
         self._answered: Messages | None = None
         self._answered_sent_at = self._answered_at = -math.inf
-        self._is_away = False  # as far as the log says
+        self._is_away = False  # whether the log says so
         self._witnessing = Lock()  # held while that question is asked again
 
     def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
@@ -386,9 +386,7 @@ class Rater:
         messages : list of dict
             The question.
         """
-        settings, tries = self._settings, 0
-        where = f"judge {settings.model} at {settings.base_url or settings.lm}"
-        began, failed_at = time.monotonic(), math.inf
+        tries, began, failed_at = 0, time.monotonic(), math.inf
         while True:
             # Another question was sent and answered since this one failed.
             others_answered = failed_at < self._answered_sent_at
@@ -396,42 +394,74 @@ class Rater:
                 return self._reply(messages)
             except ServerError as error:
                 failure, tries = error, tries + 1
-            words = short(str(failure), _LONGEST_WORDS)
-            # The server refused this one answer (too long, filtered); it may take the others.
-            if failure.status in DOCUMENT_STATUSES:
-                return _Refusal(f"{where} refused: {words}")
-            # Waiting does not mend a wrong key or an empty account.
-            is_lasting = failure.final or failure.status not in _PASSING
-            check = f"{where} refused: {words}; check its `model`, `base_url` and key"
-            if patience is None and is_lasting:
-                return HarnessError(check)
-            if tries > settings.retries and (patience is None or others_answered):
-                return HarnessError(
-                    f"{where} gave no answer in {tries} tries ({words}); see that it runs, or "
-                    "raise `retries`"
-                )
             failed_at = time.monotonic()
-            if patience is not None:
-                remedy = "all answers are kept, and --resume scores them"
-                never_answered = self._answered is None
-                # A server that has answered gets a last try, after it was asked what it answered
-                # before: perhaps it refuses this question alone.
-                if is_lasting and (never_answered or tries > settings.retries + 1):
-                    return JudgeError(f"{check}; {remedy}")
-                nobody_there = bool(failure.address) and never_answered
-                if nobody_there or failed_at - max(began, self._answered_at) > patience:
-                    minutes = f"within {patience / 60:g} min " if not nobody_there else ""
-                    return JudgeError(
-                        f"{where} gives no answer {minutes}({words}); see that it runs: {remedy}"
-                    )
-                if tries > 1 and not is_lasting:
-                    self._note_away(f"{where} does not answer ({words})", patience)
-                if tries > settings.retries:
-                    self._ask_answered_question()
+            silence = failed_at - max(began, self._answered_at)
+            final_error = self._final_error(failure, tries, others_answered, patience, silence)
+            if final_error is not None:
+                return final_error
+            # Does this question alone fail?
+            if patience is not None and tries > self._settings.retries:
+                self._ask_answered_question()
             # Doubling pauses, spread so that several callers do not come back together.
             longest = _LONGEST_PAUSE if patience is None else _LONGEST_PAUSE_IN_RUN
             pause = min(2.0 ** (tries - 1), longest) * random.uniform(0.5, 1.0)
             self._sleep(max(pause, min(failure.retry_after or 0.0, _LONGEST_PAUSE)))
+
+    def _final_error(
+        self,
+        failure: ServerError,
+        tries: int,
+        others_answered: bool,
+        patience: float | None,
+        silence: float,
+    ) -> HarnessError | None:
+        """Return the error with which a question is given up; None if it is to be tried again.
+
+        Parameters
+        ----------
+        failure : ServerError
+            That of the last of so many `tries`.
+        others_answered : bool
+            Whether, between the last two tries, another question was sent and answered.
+        patience : float or None
+            See `_over_http`.
+        silence : float
+            Seconds since the server answered any question, at most since this one was first sent.
+        """
+        settings, words = self._settings, short(str(failure), _LONGEST_WORDS)
+        where = f"judge {settings.model} at {settings.base_url or settings.lm}"
+        # The server refused this one answer (too long, filtered); it may take the others.
+        if failure.status in DOCUMENT_STATUSES:
+            return _Refusal(f"{where} refused: {words}")
+        # Waiting does not mend a wrong key or an empty account.
+        is_lasting = failure.final or failure.status not in _PASSING
+        check = f"{where} refused: {words}; check its `model`, `base_url` and key"
+        if patience is None and is_lasting:
+            return HarnessError(check)
+        if tries > settings.retries and (patience is None or others_answered):
+            return HarnessError(
+                f"{where} gave no answer in {tries} tries ({words}); see that it runs, or "
+                "raise `retries`"
+            )
+        # Outside a run, a passing failure is tried again.
+        if patience is None:
+            return None
+        remedy = "all answers are kept, and --resume scores them"
+        never_answered = self._answered is None
+        # A server that has answered gets a last try, after it was asked what it answered before:
+        # perhaps it refuses this question alone.
+        if is_lasting and (never_answered or tries > settings.retries + 1):
+            return JudgeError(f"{check}; {remedy}")
+        # Nobody is waited for who was never found at the address.
+        nobody_there = bool(failure.address) and never_answered
+        if nobody_there or silence > patience:
+            minutes = f"within {patience / 60:g} min " if not nobody_there else ""
+            return JudgeError(
+                f"{where} gives no answer {minutes}({words}); see that it runs: {remedy}"
+            )
+        if tries > 1 and not is_lasting:
+            self._note_away(f"{where} does not answer ({words})", patience)
+        return None
 
     def _reply(self, messages: Messages) -> Reply:
         """Return the server's reply to a question that is sent once.
