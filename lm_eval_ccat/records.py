@@ -103,8 +103,8 @@ class Replayed(Protocol):
     ranker : Ranker
     ended : End or None
         With what the last session ended.
-    interrupted : bool
-        Whether a person or the system ended the last session.
+    interrupted : str
+        Why the last session ended early; "" if it did not.
     closed : bool
         Whether nothing was asked since a session ended or was interrupted; else the last session
         was killed, or goes on.
@@ -112,7 +112,7 @@ class Replayed(Protocol):
 
     ranker: Any
     ended: End | None
-    interrupted: bool
+    interrupted: str
     closed: bool
 
     def repeat_asks(self, asks: Asks) -> None:
@@ -266,7 +266,7 @@ class Session(Record):
     event: str = about("`start` or `resume`.")
 
     def apply(self, book: Replayed) -> None:
-        book.ended, book.interrupted = None, False
+        book.ended, book.interrupted = None, ""
         book.lower_budget()
 
 
@@ -280,7 +280,7 @@ class Windows(Record):
     arrival: bool = about("Whether answers count in the order in which they arrive.", False)
 
     def apply(self, book: Replayed) -> None:
-        book.interrupted = book.closed = False
+        book.interrupted, book.closed = "", False
 
 
 # -- asks and answers ------------------------------------------------------------------------------
@@ -528,12 +528,13 @@ class Accept(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Interrupt(Record):
-    """A person or the system ends the session: Ctrl-C, SIGTERM or SIGHUP."""
+    """The session ends early: by Ctrl-C, SIGTERM or SIGHUP, or because its judge is away."""
 
     kind = RecordKind.INTERRUPT
+    reason: str = about("Why: `interrupted` by a signal, or which judge is away.", "interrupted")
 
     def apply(self, book: Replayed) -> None:
-        book.interrupted = book.closed = True
+        book.interrupted, book.closed = self.reason, True
 
 
 #: The class of each kind, in the order of the reference.

@@ -151,7 +151,11 @@ def _compact(settings: Mapping[str, Any]) -> str:
 def scorer_of_run(header: Header) -> dict[str, object] | None:
     """Return the scorer of a ranking's metric by the header of its journal; None without one."""
     task = header.task
-    scorer = ((task.get("settings") or {}).get("scorer") or {}).get(task.get("metric"))
+    settings, outcomes = task.get("settings") or {}, task.get("outcomes") or {}
+    # Each of several tasks has settings of its own, and the metric is that of the first.
+    if len(outcomes) > 1:
+        settings = settings.get(next(iter(outcomes))) or {}
+    scorer = (settings.get("scorer") or {}).get(task.get("metric"))
     return dict(scorer) if scorer else None
 
 

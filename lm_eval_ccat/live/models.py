@@ -595,6 +595,9 @@ class HarnessModel(Model):
         # Texts of the task's own need no model: a placeholder builds the same requests.
         elif not self.sessions:
             self.sessions = self._open_sessions(internals.PlaceholderLM())
+        # The ranking is over, and is not withheld because a judge is away.
+        for session in self.sessions.values():
+            session.patience = None
         for item, answer in answers.items():
             if item not in self.administered:
                 self._replay(item, answer.responses)

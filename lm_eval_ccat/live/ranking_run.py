@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..cluster import address_of
 from ..content import ForecastContent
-from ..errors import HarnessError, OtherScoringError, PromptMismatchError, UsageError
+from ..errors import HarnessError, JudgeError, OtherScoringError, PromptMismatchError, UsageError
 from ..integrations.trackers import track, trackers_of
 from ..money import Tokens, dollars, in_unit
 from ..ranker.accounts import SLACK
@@ -80,6 +80,8 @@ def rank(
     ------
     CcatError
         The configuration, bank, task or a model is unusable, or the directory is not writable.
+    JudgeError
+        The judge is away. The result so far is in `run_dir`, and `resume` goes on.
 
     Examples
     --------
@@ -108,7 +110,12 @@ def rank(
         # What a run takes was said, and agreed to, when it began.
         if not resume:
             _settle_before_start(run.plan, observer)
-        run.ask()
+        try:
+            run.ask()
+        except JudgeError:
+            # What was rated is shown as after Ctrl-C, and then the error, which says what to mend.
+            run.finish()
+            raise
         result = run.finish(further=True)
         run.write_model_files()
         # One that was interrupted is tracked when it is resumed and ends.

@@ -93,7 +93,8 @@ class Result(Shown):
     run_dir : Path or None
     seconds : float
         How long the run took so far.
-    interrupted : bool
+    interrupted : str
+        Why the last session ended early; "" if it did not.
     finished : bool or None
         Whether the run is over, if it was read from its directory.
     in_flight : list of dict
@@ -132,7 +133,7 @@ class Result(Shown):
     scorer: Mapping[str, Any] | None = None
     run_dir: Path | None = None
     seconds: float = 0.0
-    interrupted: bool = False
+    interrupted: str = ""
     finished: bool | None = None
     in_flight: list[AskContent] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
@@ -192,7 +193,7 @@ class Result(Shown):
             "usd": _paid(self.money),
             "money": self.money,
             "seconds": self.seconds,
-            "interrupted": self.interrupted,
+            "interrupted": bool(self.interrupted),
             "changes": self.changes,
             "warnings": self.warnings,
             "exit_code": self.exit_code,
@@ -224,7 +225,7 @@ class Result(Shown):
         # The ranker states why it stopped. It knows of no interrupt, and has other words, or none,
         # where every model was set aside.
         if self.interrupted:
-            ranking["stopped_because"] = "interrupted"
+            ranking["stopped_because"] = self.interrupted
         elif not ranking["order"]:
             ranking["stopped_because"] = ALL_ASIDE
         for name, block in ranking["models"].items():

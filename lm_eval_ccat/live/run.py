@@ -341,7 +341,8 @@ class Run:
         except (KeyboardInterrupt, CopiesError, JudgeError) as stopped:
             # A further signal must not cut short what the run now writes.
             interrupts.held = True
-            sender.leave()
+            is_away = isinstance(stopped, JudgeError)
+            sender.leave(Interrupt(reason=str(stopped)) if is_away else Interrupt())
             self.ended = False
             if not isinstance(stopped, KeyboardInterrupt):
                 raise

@@ -220,17 +220,17 @@ class Sender:
         if out_of_time:
             self.line.end(f"the budget of {self.plan.seconds:g} seconds is used up")
 
-    def leave(self) -> None:
-        """Wait a moment for requests in flight, keep their answers, and ask nothing more."""
-        end = clock() + WAIT_AFTER_INTERRUPT
-        while (left := end - clock()) > 0 and any(
+    def leave(self, end: Interrupt) -> None:
+        """Wait a moment for requests in flight, keep their answers, and end the session."""
+        waits_until = clock() + WAIT_AFTER_INTERRUPT
+        while (left := waits_until - clock()) > 0 and any(
             channel.wire for channel in self.channels.values() if not channel.hangs
         ):
             # Raised for each answer that its judge does not rate; the answers are kept unrated.
             with suppress(JudgeError):
                 self._collect_for(left)
         self._abandon("interrupted")
-        self.book.write([Interrupt()])
+        self.book.write([end])
 
     def ask_beyond_bank(self, model: str, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer, without telling the Ranker.

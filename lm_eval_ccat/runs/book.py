@@ -121,8 +121,8 @@ class Book:
         With what the last session ended.
     accepted : set of str
         The `CHANGES` that are accepted.
-    interrupted : bool
-        Whether the last session was ended by Ctrl-C or SIGTERM.
+    interrupted : str
+        Why the last session ended early; "" if it did not.
     closed : bool
         Whether nothing was asked since a session ended or was interrupted; else the last session
         was killed, or goes on.
@@ -145,7 +145,7 @@ class Book:
         self._open: dict[ModelItem, Ask] = {}  # neither told nor left
         self._failed: set[ModelItem] = set()  # without an answer
         self._beyond_bank: set[ModelItem] = set()  # answered, and not told to the Ranker
-        self.interrupted, self.closed = False, True
+        self.interrupted, self.closed = "", True
         self.accepted: set[str] = set()
         self._barred: set[tuple[str, str]] = set()  # pairs of models
         self._lost = 0.0  # cost of lost attempts, by which the budget is not lowered yet
@@ -221,9 +221,15 @@ class Book:
         # Once the run has ended, an answer that waits never counts.
         if not self.waiting or not (unanswered := self.unanswered) or self.ended is not None:
             return ""
+        first = unanswered[0]
+        what = (
+            f"a judge rates {first.model}'s answer to"
+            if first.pair in self.unrated
+            else f"{first.model} answers"
+        )
         return (
-            f"{plural(len(self.waiting), 'answer')} will count once {unanswered[0].model} answers "
-            "an item that was asked before theirs"
+            f"{plural(len(self.waiting), 'answer')} will count once {what} an item that was asked "
+            "before theirs"
         )
 
     def has(self, pair: ModelItem) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import time
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from task_configs.judge_server import JudgeServer
 from worlds.bench import TASK, content_of, facts
 
 from lm_eval_ccat.journal import JournalFile
+from lm_eval_ccat.live.result import state
 from lm_eval_ccat.records import Drop, Fail, Interrupt, Lost, Tell, Unrated
 from lm_eval_ccat.runs.directory import rebuild
 
@@ -120,6 +122,12 @@ def test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_
     path = config_of(bench, server, failures={"outage_minutes": 0.01})
     with judged(gone) as judge:
         err = ccat("rank", path, code=4).err
+    # What was rated is shown, now and later, with what ended it and what to type.
+    for partial in (content_of(path), state(bench.run()).content):
+        assert partial["interrupted"] and partial["exit_code"] == 4
+        assert f"error: {partial['stopped_because']}\n" in err
+        assert partial["items_administered"] and partial["asked"] == sum(server.asked.values())
+    ccat("verify", bench.run())
     assert re.search(rf"error: judge j at {judge.base_url} .*--resume scores them\n", err)
     assert ("check its `model`, `base_url` and key" in err) == (trouble == 401)
     assert "set aside" not in err
@@ -196,3 +204,45 @@ def test_a_judge_without_its_key_or_field_is_named_and_no_model_is_blamed(
     with judged(rating):
         ccat("rank", path, "--resume", code=3)
     assert set(server.asked.values()) == {1} and not of(bench, Fail, Drop, Lost)
+
+
+@pytest.mark.long
+def test_a_ranking_that_has_ended_waits_for_no_judge(bench, server, judged, ccat):
+    """Without a cache, the answers of an earlier session are rated again for the results files."""
+
+    def soon_away(messages, n):
+        return rating(messages) if n < 15 else 500
+
+    def away_at_the_end(messages, n):
+        return rating(messages) if len(of(bench, Tell)) < 60 else 500
+
+    path = config_of(bench, server, failures={"outage_minutes": 0.01})
+    with judged(soon_away):
+        ccat("rank", path, code=4)
+    with judged(away_at_the_end):
+        ccat("rank", path, "--resume", code=3)
+    assert len(of(bench, Tell)) == 60 and content_of(path)["items_administered"] == 60
+
+
+@pytest.mark.long
+def test_a_judge_whose_replies_are_cut_off_is_given_more_tokens(bench, server, judged, ccat):
+    def thinks_too_long(messages, n):
+        choice = {"finish_reason": "length", "message": {"role": "assistant", "content": ""}}
+        return json.dumps({"choices": [choice]}).encode()
+
+    with judged(thinks_too_long, attempts=1):
+        shown = ccat("rank", config_of(bench, server), code=4)
+    why = "no rating in what j replied: '', cut off at its limit of tokens; raise `max_tokens`"
+    assert all(why in fail.reason for fail in of(bench, Fail)) and why in shown.err
+    assert max(map(len, re.findall("warning: .*set aside.*", shown.err))) <= 200
+
+
+@pytest.mark.long
+def test_a_ranking_by_two_judged_tasks_is_verified(bench, server, judged, ccat):
+    with judged(rating):
+        path = config_of(bench, server)
+        yaml_of = (bench.folder / "tasks" / f"{TASK}.yaml").read_text()
+        (bench.folder / "tasks" / "other.yaml").write_text(yaml_of.replace(TASK, "other"))
+        path.write_text(path.read_text().replace(f"task: {TASK}", f"tasks: [{TASK}, other]"))
+        ccat("rank", path, code=3)
+    ccat("verify", bench.run())

@@ -62,10 +62,11 @@ _GREETING: Messages = [{"role": "user", "content": "Hello."}]
 
 
 class Reply(NamedTuple):
-    """A judge's reply and its tokens."""
+    """A judge's reply, its tokens, and whether it was cut off at their limit."""
 
     text: str
     tokens: Tokens
+    is_cut: bool = False
 
 
 @dataclass
@@ -132,6 +133,8 @@ class Rating:
         The rating of each repeat, NaN where there is none; empty of what a `Rater` returns.
     error : str
         Why the answer could not be judged; "" if it could.
+    is_cut : bool
+        Whether the last reply was cut off at the judge's limit of tokens.
     """
 
     score: float
@@ -139,6 +142,7 @@ class Rating:
     cached: bool
     ratings: tuple[float, ...] = ()
     error: str = ""
+    is_cut: bool = False
 
 
 class _Refusal(HarnessError):
@@ -235,7 +239,7 @@ class Rater:
                 elif attempts_left:
                     messages_of[key] = [*messages_of[key], *self._reminder(reply.text)]
                 else:
-                    rating_of[key] = Rating(math.nan, reply.text, cached=False)
+                    rating_of[key] = Rating(math.nan, reply.text, cached=False, is_cut=reply.is_cut)
         ratings = [rating_of[key] for key in keys if key not in failures]
         self._usage.count(ratings)
         for failure in failures.values():
@@ -491,7 +495,7 @@ class Rater:
                 log.warning("judge %s is back", self._settings.model)
             read = sum(estimate_tokens(message["content"]) for message in messages)
             estimated_tokens = Tokens(read, estimate_tokens(text), "estimate")
-            return Reply(text, served.usage or estimated_tokens)
+            return Reply(text, served.usage or estimated_tokens, "length" in served.finish)
 
     def _note_away(self, what: str, patience: float) -> None:
         """Warn once an outage that the judge does not answer."""

@@ -107,12 +107,12 @@ class Judge:
             unscored(HarnessError(rating.error))
         # A judge that replies without a rating leaves the answer as unscored as one that refuses.
         elif all(map(math.isnan, rating.ratings)):
+            why = f"no rating in what {self.settings.model} replied: {rating.reply[:80]!r}"
+            # A judge that reasons at length says nothing else, and its server reports no failure.
+            if rating.is_cut:
+                why += ", cut off at its limit of tokens; raise `max_tokens` in its file"
             with suppress(HarnessError):  # raised outside a session
-                unscored(
-                    HarnessError(
-                        f"no rating in what {self.settings.model} replied: {rating.reply[:80]!r}"
-                    )
-                )
+                unscored(HarnessError(why))
         return rating
 
     def rate_all(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
@@ -137,7 +137,8 @@ class Judge:
             score = reduced(scores, self.settings.reducer)
             cached = all(vote.cached for vote in votes)
             error = votes[0].error if all(vote.error for vote in votes) else ""
-            ratings.append(Rating(score, votes[0].reply, cached, scores, error))
+            is_cut = any(vote.is_cut for vote in votes)
+            ratings.append(Rating(score, votes[0].reply, cached, scores, error, is_cut))
         return ratings
 
     def _second_ratings(self, answers: Sequence[Mapping[str, str]]) -> list[Rating]:
