@@ -235,6 +235,7 @@ def compare_with_known(
         prompts = _prompts_of_known(table, model, session, accept_change)
         if prompts.difference:
             models_by_accepted[Discrepancy(prompts.difference, PROMPTS)].append(model)
+        # Such as that the source states no prompts: then what they are made of is compared below.
         if prompts.doubt:
             models_by_doubt[prompts.doubt].append(model)
         else:
