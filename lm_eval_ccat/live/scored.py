@@ -33,7 +33,7 @@ from ..scores.readers.logged_runs import LoggedRun, can_read, find_runs
 from ..scores.readers.samples import SampleRow, rows_of
 from ..scores.reading import Logged
 
-#: Keys of a task's configuration: how often an item is asked, and what makes its prompt.
+#: Keys of a task's configuration: how often an item is asked, its version, what makes its prompts.
 _REPEATS = "repeats"
 _VERSION = "task_version"
 _WRITING = (

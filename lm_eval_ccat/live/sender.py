@@ -281,7 +281,7 @@ class Sender:
             return
         for holder in [holder for holder in self._holders if holder.to_open]:
             others = [other.model for other in self._holders if other is not holder]
-            # A node is gone since the place was given.
+            # It is not open yet, and the node on which it was to be is gone.
             if others and not holder.model.fits_beside(others):
                 self._take_place(holder)
         waiting = list(dict.fromkeys(ask.model for ask in self.book.unanswered))

@@ -37,7 +37,7 @@ _NOT_IN_LOOP = ("scorer", "task_version")
 
 @dataclass(frozen=True)
 class Grouping:
-    """Fields of documents by which a comparison groups them; false without any.
+    """Fields of documents by which a comparison groups them; falsy if there are none.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class SharedDocuments:
     outcome : Logged
     scale : Scale
     ids : list
-        Names of the documents.
+        The doc_ids of the documents.
     baseline, candidate : ndarray of shape (n_documents,)
         On [0, 1], higher is better; repeats of a document are averaged. NaN where a side was asked,
         as far as is known, and has no score.
@@ -433,6 +433,7 @@ def _documents_asked(side: LoggedSide, task: str | None) -> Container[Any]:
         # A table takes no scores from it.
         if run.adaptive:
             continue
+        # Its results file does not say how many documents it was asked.
         if run.counts is None:
             return _AllDocuments()
         # A full run, or one with a limit, was asked the first documents.

@@ -439,7 +439,7 @@ class Spec:
             raise UsageError(f"{file}: {error}") from None
 
     def _require_meaning(self) -> None:
-        """Refuse options that mean nothing where they stand.
+        """Refuse options that would have no effect where they stand.
 
         Raises
         ------

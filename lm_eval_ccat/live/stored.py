@@ -1,6 +1,7 @@
 """Rankings as files state them: ``result.json`` of a run, and results files of an adaptive `run`.
 
-Nothing is inferred: scale, direction, question, level and pairs are those that the file states.
+Nothing is inferred: scale, direction, question, confidence and pairs are those that the file
+states.
 """
 
 from __future__ import annotations

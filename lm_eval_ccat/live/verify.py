@@ -405,8 +405,8 @@ def _differences(
     """Yield all that differs between two results; each place begins with `where`."""
     for key in dict.fromkeys((*recorded, *recomputed)):
         sides = [result.get(key, NOTHING) for result in (recorded, recomputed)]
-        # Equal values, which are most, are found fastest before pairs are sorted and figures
-        # compared one by one.
+        # Most values agree to the last digit, which is found at once; only others are compared
+        # figure by figure.
         if key in VOLATILE or sides[0] == sides[1]:
             continue
         # Rows of pairs are compared by their models: their order means nothing.
