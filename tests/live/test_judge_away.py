@@ -128,7 +128,7 @@ def test_a_judge_that_stays_away_ends_the_run_and_a_resumed_one_has_the_answers_
         assert f"error: {partial['stopped_because']}\n" in err
         assert partial["items_administered"] and partial["asked"] == sum(server.asked.values())
     ccat("verify", bench.run())
-    assert re.search(rf"error: judge j at {judge.base_url} .*--resume scores them\n", err)
+    assert re.search(rf"error: judge j at {judge.base_url} .*kept for --resume\n", err)
     assert ("check its `model`, `base_url` and key" in err) == (trouble == 401)
     assert "set aside" not in err
     # Every answer is there, and what it cost; none is a failure, none is lost.
@@ -246,3 +246,26 @@ def test_a_ranking_by_two_judged_tasks_is_verified(bench, server, judged, ccat):
         path.write_text(path.read_text().replace(f"task: {TASK}", f"tasks: [{TASK}, other]"))
         ccat("rank", path, code=3)
     ccat("verify", bench.run())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("status", [401, 503])
+def test_what_is_said_of_a_judge_with_a_long_address_stays_short(
+    bench, server, judged, ccat, status
+):
+    def gone(messages, n):
+        return rating(messages) if n < 15 else (status, "a reason " * 30)
+
+    path = config_of(bench, server, failures={"outage_minutes": 0.01})
+    with judged(gone) as judge:
+        address = f"{judge.base_url.removesuffix('/v1')}/{'gateway/' * 20}v1"
+        file = bench.folder / "long.yaml"
+        file.write_text(
+            f"model: {'judge-' * 20}\nbase_url: {address}\nprompt: prompt.txt\n"
+            "retries: 0\ncache: false\n"
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CCAT_JUDGE", str(file))
+            err = ccat("rank", path, code=4).err
+    [line] = re.findall("error: (judge .*)", err)
+    assert len(line) <= 200 and line.endswith("all answers are kept for --resume")

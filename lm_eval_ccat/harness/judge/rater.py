@@ -43,8 +43,10 @@ _LONGEST_PAUSE = 30.0
 _LONGEST_PAUSE_IN_RUN = 2.0
 #: Most tokens of a reply where settings leave them to the server, as the harness needs a number.
 _LONGEST_REPLY = 2048
-#: Most characters of what is said of a failed request.
-_LONGEST_WORDS = 60
+#: Most characters of a judge's name, of its address, and of what is said of a failed request.
+_LONGEST_NAME, _LONGEST_ADDRESS, _LONGEST_WORDS = 24, 40, 60
+#: The same in a run, whose errors say what to type, too, in 200 characters.
+_LONGEST_WORDS_IN_RUN = 36
 #: How servers say that they do not take a setting at all, or no other value than their own.
 _NOT_TAKEN = re.compile(
     r"unsupported|not support|unknown|unrecogni|unexpected|not permitted|not allowed|deprecated"
@@ -432,8 +434,10 @@ class Rater:
         silence : float
             Seconds since the server answered any question, at most since this one was first sent.
         """
-        settings, words = self._settings, short(str(failure), _LONGEST_WORDS)
-        where = f"judge {settings.model} at {settings.base_url or settings.lm}"
+        settings = self._settings
+        words = short(str(failure), _LONGEST_WORDS if patience is None else _LONGEST_WORDS_IN_RUN)
+        address = short(str(settings.base_url or settings.lm), _LONGEST_ADDRESS)
+        where = f"judge {short(settings.model, _LONGEST_NAME)} at {address}"
         # The server refused this one answer (too long, filtered); it may take the others.
         if failure.status in DOCUMENT_STATUSES:
             return _Refusal(f"{where} refused: {words}")
@@ -450,7 +454,7 @@ class Rater:
         # Outside a run, a passing failure is tried again.
         if patience is None:
             return None
-        remedy = "all answers are kept, and --resume scores them"
+        remedy = "all answers are kept for --resume"
         never_answered = self._answered is None
         # A server that has answered gets a last try, after it was asked what it answered before:
         # perhaps it refuses this question alone.
