@@ -307,10 +307,13 @@ def _other_template(run: Mapping[str, Any], differing: Collection[str]) -> str:
     A template belongs to its model, so that another one is no reason to refuse a run.
     """
     if "chat_template" in differing:
-        run_has, bank_had = ("with a", "without") if run["chat_template"] else ("without a", "with")
+        run_has, bank_had, remedy = (
+            ("with a", "without", "leave out") if run["chat_template"] else
+            ("without a", "with", "set")
+        )  # fmt: skip
         return (
             f"the run is {run_has} chat template, the bank's models were run {bank_had}; go on if "
-            "that is right for each model, else set --apply_chat_template as the bank has it"
+            f"that is right for each model, else {remedy} `apply_chat_template`"
         )
     if run.get("chat_template") and "chat_template_sha" in differing:
         return (

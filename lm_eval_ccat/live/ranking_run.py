@@ -166,8 +166,12 @@ def dry_run(
         return forecast_of(spec)
     except (PromptMismatchError, OtherScoringError) as error:
         # A run would refuse this difference. Here nothing is asked, so accept it, and begin again.
-        accepted = (*spec.accept_change, getattr(error, "change", PROMPTS))
-        spec = replace(spec, accept_change=accepted)
+        change = getattr(error, "change", PROMPTS)
+        observer.warn(
+            f"`rank` refuses this run without --accept_change {change} (`accept_change: {change}`)"
+            "; this is the plan of a run that accepts it"
+        )
+        spec = replace(spec, accept_change=(*spec.accept_change, change))
         return dry_run(spec, observer, gap, documents, on_progress)
     # The documents cannot be loaded, as without a network.
     except HarnessError as error:

@@ -80,7 +80,10 @@ def test_another_benchmark_is_refused_by_name(bank, changes, words):
 @pytest.mark.parametrize(
     "recorded, changes, words",
     [
-        ({}, {"chat_template": False, "chat_template_sha": None}, "without a chat template"),
+        ({}, {"chat_template": False, "chat_template_sha": None},
+         "without a chat template, the bank's models were run with; go on if that is right for "
+         "each model, else set `apply_chat_template`"),
+        ({"chat_template": False, "chat_template_sha": None}, {}, "else leave out `apply_chat_tem"),
         ({}, {"chat_template_sha": "bb"}, "differs from that of the calibration models"),
         ({}, {"fewshot_as_multiturn": False}, "fewshot_as_multiturn is False"),
         ({}, {"generation_kwargs": {**SETTINGS["generation_kwargs"], "top_p": 0.9}}, "top_p is"),
