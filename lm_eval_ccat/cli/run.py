@@ -31,6 +31,9 @@ examples:
 
 The estimate and its standard error appear under the metric's usual key. The `adaptive` block
 of the results file says what was estimated, from how many documents, and why the run stopped.
+
+An adaptive run writes its files at the end. With --use_cache FILE the same command goes on from
+the answers that an interrupted or killed run got; without it they are lost, and paid again.
 """
 
 

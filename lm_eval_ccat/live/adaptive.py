@@ -542,7 +542,8 @@ def _require_an_end(run: Run, folder: str | Path | None, tasks: str, result: Res
             log.warning("interrupted; everything is kept in %s; continue with resume", folder)
         elif run.book.answers:
             log.warning(
-                "interrupted; %d answers are lost, unless --use_cache or a run_dir keeps them",
+                "interrupted; %d answers are lost, unless --use_cache or a run_dir keeps them; "
+                "then the same command goes on from them",
                 len(run.book.answers),
             )
         raise KeyboardInterrupt
