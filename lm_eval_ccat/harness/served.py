@@ -58,7 +58,7 @@ class Served:
         Tokens that the server counts in the total alone (reasoning, say); `usage` has them as
         generated tokens.
     refused_usage : str
-        The server's statement of usage, if it is impossible; else "".
+        What is impossible in the server's statement of usage, and what counts instead; else "".
     sent : dict
         Settings sent with the request: its body without the question and the model.
 
@@ -208,13 +208,14 @@ def _usage(usage: Any) -> StatedUsage:
     """Read what a server states of a request's tokens.
 
     Generated are the larger of the tokens of the completion and those of the total beyond the
-    prompt: some servers count reasoning there alone. A total below the prompt is not believed.
+    prompt: some servers count reasoning there alone. A total below the prompt is not counted, and
+    `refused` says so.
 
     >>> stated = _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 90})
     >>> stated.usage, stated.outside
     (Tokens(input=10, output=80, source='usage', cached=0, usd=None), 76)
-    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 4}).outside
-    0
+    >>> _usage({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 4}).refused
+    '4 tokens in all for 10 read; that total is not counted'
     """
     if not isinstance(usage, dict):
         return StatedUsage()
@@ -224,13 +225,18 @@ def _usage(usage: Any) -> StatedUsage:
         return StatedUsage()
     # A count that cannot be right is told, and tokens are estimated from the texts instead.
     if not (_is_count(read) and _is_count(written)):
-        return StatedUsage(refused=f"{read!r} tokens read, {written!r} written"[:200])
+        counts = f"{read!r} tokens read, {written!r} written"[:200]
+        return StatedUsage(refused=f"{counts}; they are estimated from the texts")
     total, usd = usage.get("total_tokens"), _dollars(usage)
     outside = max(0, total - read - written) if _is_count(total) else 0
+    # Servers that leave cached tokens out of the total do so, whose other counts are right.
+    refused = ""
+    if _is_count(total) and total < read:
+        refused = f"{total} tokens in all for {read} read; that total is not counted"
     details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     cached = min(cached, read) if _is_count(cached) else 0
-    return StatedUsage(Tokens(read, written + outside, "usage", cached, usd), outside)
+    return StatedUsage(Tokens(read, written + outside, "usage", cached, usd), outside, refused)
 
 
 def _instead_of(asked: Any, served: Any) -> str:

@@ -735,10 +735,7 @@ def _doubts_of_what_servers_state(tally: Tally) -> Iterator[str]:
                 "they are paid as generated tokens"
             )
     for name, counts in tally.refused_usage.items():
-        yield (
-            f"the server of {name} reports impossible token counts ({counts}); they are estimated "
-            "from the texts"
-        )
+        yield f"the server of {name} reports impossible token counts: {counts}"
 
 
 def _doubts_of_changed_servers(tally: Tally, accepted: Collection[str]) -> Iterator[str]:

@@ -57,6 +57,18 @@ def test_reasoning_outside_the_completion_is_billed_and_told(bench, billing, cap
 
 
 @pytest.mark.long
+def test_a_total_below_the_prompt_is_told_and_not_counted(bench, server):
+    usage = {"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 5}
+    server.usage, server.says = False, lambda model, n: {"usage": usage}
+    content = bench.ranked(server, ["m01", "m11"], entry={"price": PRICE}, **LIMITS)
+    for name, block in content["models"].items():
+        each = (10 * PRICE["input"] + 4 * PRICE["output"]) / 1e6
+        assert block["money"]["billed"] == pytest.approx(block["asked"] * each)
+        said = f"the server of {name} reports impossible token counts: 5 tokens in all for 10 read"
+        assert any(said in warning for warning in content["warnings"])
+
+
+@pytest.mark.long
 def test_answers_at_another_tier_than_was_asked_for_are_told(bench, server):
     """Half of them come at a tier of their own, whose price nobody stated."""
     server.says = lambda model, n: {"service_tier": "priority" if n % 2 else "default"}
