@@ -46,6 +46,7 @@ def scorer_of(metric: str) -> dict[str, object] | None:
     if base.startswith("bertscore"):
         settings = BertScoreSettings.from_environment()
         return {"encoder": settings.model, "layer": settings.layer, "baseline": settings.baseline}
+    # BLEU, chrF and TER, also with a tokenizer (``bleu@zh``), which the signature states.
     if parts_of(base).base in PAIR_METRICS:
         return {"sacrebleu": sacrebleu_signature(base)}
     if base == "comet":

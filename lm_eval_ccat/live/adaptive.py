@@ -221,11 +221,12 @@ class JointTasks(NamedTuple):
     weights: dict[str, float]
 
     def plan(self, spec: Spec) -> Plan:
-        """Return the plan of the ranking, made of those of its tasks."""
+        """Return the plan of the ranking, made of those of its tasks; warnings stay with each."""
         return plan_of(
             spec,
             dict(chain.from_iterable(plan.outcomes_by_task.items() for plan in self.plans)),
             dict(chain.from_iterable(plan.sessions.items() for plan in self.plans)),
+            # Only a task alone has known models; see `_gain_by_one_ranking`.
             known=self.plans[0].known,
             weights=self.weights,
             accepted=tuple(chain.from_iterable(plan.accepted for plan in self.plans)),

@@ -580,8 +580,9 @@ class Channel:
     def _remedy(self, call: FailedCall) -> Remedy:
         """Return what mends a failure.
 
-        After answers, a 401, 403 or 404 may be a hiccup of the server: it is tried again before the
-        model is set aside.
+        After answers in this session, a 401, 403 or 404 may be a hiccup of the server: it is tried
+        again before the model is set aside. Since an earlier session the key or the address may
+        have changed.
         """
         remedy, status = call.failure.remedy, call.failure.status
         may_be_hiccup = self.median is not None and status in (401, 403, 404)

@@ -111,15 +111,16 @@ def _ended_book(run: Run, folder: Path, is_run_directory: bool) -> Book:
     RunError
         The configuration is of another run, or the run is not over.
     """
-    # An output folder holds answers of a ranking that is over. The journal that is made of it
-    # is a ranking that ends at once, so that no document is asked adaptively.
+    # An output folder has no journal. One is begun whose ranking ends at once, so that no document
+    # is asked adaptively; the folder's answers are taken later, as those of `prior`.
     if not is_run_directory:
         open_book(run).event(End(reason="every document is asked"))
     book = rebuild(folder)
     try:
         run.require_same(book.journal.identity, book.tally.answering)
     except OtherSettingsError as error:
-        # A new run that takes over the answers, as `rank` advises, does not complete this one.
+        # Without the remedy, its second argument: a new run that takes over the answers does not
+        # complete this one.
         raise RunError(f"{error.args[0]}. Use those: `complete` asks as the run did") from None
     if not book.done:
         raise RunError(f"{folder} is not finished; finish it with `rank --resume` first")

@@ -332,7 +332,7 @@ class Availability:
     _probe_due: float = 0.0
     _outage_ended: float = float("-inf")  # when the last outage ended
     _pauses: int = 0  # pauses of the present outage; 0 before any failure
-    _hung_in_a_row: int = 0  # failures that hung, in a row
+    _hung_in_a_row: int = 0  # failures that hung, in a row, in the present outage
 
     def admit(self, moment: float) -> bool:
         """Whether a request may go out; the first that does after a wait is the probe."""
@@ -361,9 +361,9 @@ class Availability:
         return max(0.0, moment - self._outage_began)
 
     def succeeded(self, moment: float, sent: float) -> None:
-        """Note an answer to a request sent at `sent`; the answer of a probe ends the outage.
+        """Note a reply to a request sent at `sent`; the reply to a probe ends the outage.
 
-        An answer to a request from before the outage does not: it says nothing about the present.
+        A reply to a request from before the outage does not: it says nothing about the present.
         """
         if self.state is State.PROBING and sent >= self._probe_due:
             self.state, self._outage_ended, self._pauses = State.OPEN, moment, 0

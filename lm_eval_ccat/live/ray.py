@@ -258,6 +258,16 @@ class RayModel(HarnessModel):
                 self._leave()
         return PlaceLost(f"the node of {self.name} was lost")
 
+    def _require_few_losses(self) -> None:
+        """Give the model up if its actor was lost too often.
+
+        Raises
+        ------
+        ModelGone
+        """
+        if self._losses > LOSSES:
+            raise ModelGone(f"its actor was lost {self._losses} times; giving up")
+
     # -- what a run calls ------------------------------------------------------------------
 
     def open(self) -> None:
@@ -274,8 +284,7 @@ class RayModel(HarnessModel):
 
         while not self.ready():
             time.sleep(POLL_SECONDS)
-        if self._losses > LOSSES:
-            raise ModelGone(f"its actor was lost {self._losses} times; giving up")
+        self._require_few_losses()
         actor = self._actor
         try:
             opened: OpenedModel = ray.get(self._opening, timeout=POLL_SECONDS)
@@ -297,10 +306,13 @@ class RayModel(HarnessModel):
         ------
         PlaceLost
             Its node was lost; the model may be opened again.
+        ModelGone
+            It was lost too often.
         """
         import ray
 
         if (actor := self._actor) is None:
+            self._require_few_losses()
             raise PlaceLost(f"the node of {self.name} was lost")
         try:
             answers, administered = ray.get(actor.ask.remote(list(items)))

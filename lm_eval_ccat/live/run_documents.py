@@ -102,8 +102,8 @@ def require_one_order(first: ScoreTable, second: ScoreTable) -> None:
         dict(zip(table.doc_ids, table.doc_hashes or ())) for table in (first, second)
     )
     changed = [doc_id for doc_id, sha in hashes.items() if second_hashes.get(doc_id, sha) != sha]
-    # Texts that differ at a few places only may have been corrected; in another order they stand
-    # elsewhere.
+    # Texts that differ at a few places only may have been corrected; in another order all stand
+    # elsewhere. Either table may hold a part of the other's documents: both ways are tried.
     if changed and (renumbered(second_hashes, hashes) or renumbered(hashes, second_hashes)):
         raise UsageError(
             f"the {SIDES[0]} and the {SIDES[1]} are of {OTHER_ORDER}: doc_id {some(changed, 3)} "

@@ -772,9 +772,9 @@ class Sender:
     def _reopen_elsewhere(self, channel: Channel) -> None:
         """Open a model again whose node was lost; all models of the cluster may take turns now.
 
-        They do so only if they no longer fit together.
+        They do so only if they no longer fit together; see `take_turns`.
         """
-        # It was placed again since.
+        # Every call in flight reports the loss: the first has noted it, or it was placed again.
         if not channel.opened or channel.model.ready():
             return
         logger.warning("%s: its node was lost; starting it again", channel.name)

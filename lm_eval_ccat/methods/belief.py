@@ -906,7 +906,7 @@ def log_p_of_zeros(gap: Floats, zero_loss: Floats, zero_count: Floats) -> Floats
 
 
 def tail(gap: Floats, variance: Floats, df: Floats) -> Floats:
-    """Return the chance that a Student variable of this variance and df exceeds a gap from 0 on.
+    """Return the chance that Student's t of this df, times sqrt(variance), exceeds a gap from 0 on.
 
     It is 1/2 for a gap of 0, and for any gap of infinite variance.
     """

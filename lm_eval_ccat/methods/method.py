@@ -302,7 +302,7 @@ METHODS: Plugins[Method] = Plugins("method", Method, _builtin)
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all methods.
+    """Return the names of all methods: the package's own, then those registered or installed.
 
     Examples
     --------

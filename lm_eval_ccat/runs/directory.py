@@ -271,7 +271,7 @@ def save_banks(banks: ItemBank | Mapping[str, Mapping[str, ItemBank]], folder: P
 
 
 def load_banks(folder: Path) -> ItemBank | Mapping[str, Mapping[str, ItemBank]]:
-    """Read a run directory's copy of its bank or banks.
+    """Read a run directory's copy of its bank, or of its banks by task and outcome.
 
     Raises
     ------
@@ -306,12 +306,13 @@ def rebuild(folder: str | Path, lines: int | None = None) -> Book:
     ----------
     folder : path
     lines : int, optional
-        Number of journal lines to replay; default: all.
+        Number of journal lines to replay, the header included; default: all.
 
     Returns
     -------
     Book
-        Settled, for reading only.
+        Settled (`Book.settle`): its ranking asks nothing more. `complete` still adds answers beyond
+        it.
 
     Raises
     ------

@@ -133,7 +133,7 @@ class ItemScaling:
         return {doc_id: n for n, doc_id in enumerate(self.doc_ids)}
 
     def to_dict(self) -> dict[str, object]:
-        """JSON values, as a bank of scaled scores keeps them among its constants."""
+        """JSON values for the constants of a bank of scaled scores; `of_bank` reads them."""
         return {
             "metric": self.metric,
             "scale": self.scale.to_dict(),

@@ -516,6 +516,7 @@ def files_at(path: Path, pattern: str) -> list[Path]:
     """
     if path.is_file():
         return [path]
+    # `rglob` follows no links; without links to elsewhere `places_at` gives the path once more.
     folders = dict.fromkeys([path, *places_at(path)])
     return [file for folder in folders for file in sorted(folder.rglob(pattern)) if file.is_file()]
 

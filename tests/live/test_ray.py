@@ -16,7 +16,8 @@ import pytest
 from worlds.bench import facts
 
 from lm_eval_ccat.journal import JournalFile
-from lm_eval_ccat.live.ray import OPEN_SECONDS, Nodes, RayModel
+from lm_eval_ccat.live.failures import ModelGone, PlaceLost
+from lm_eval_ccat.live.ray import LOSSES, OPEN_SECONDS, Nodes, RayModel
 from lm_eval_ccat.records import Tell
 
 TWO = ["m03", "m09"]
@@ -284,6 +285,24 @@ def test_a_node_that_is_gone_has_nothing_to_give(monkeypatch, ray):
     nodes = [{"Alive": there, "Resources": {"CPU": n}} for there, n in ((True, 2.0), (False, 9.0))]
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
     assert Nodes().amounts == [{"CPU": 2.0}]
+
+
+def test_a_model_that_is_lost_too_often_while_it_answers_is_given_up(monkeypatch, ray):
+    def lose(*_: Any) -> None:
+        raise ray.exceptions.RayError("the node died")
+
+    monkeypatch.setattr(ray, "get", lose)
+    monkeypatch.setattr(ray, "kill", lambda actor: None)
+    entry = SimpleNamespace(name="m", cpus=0.0, num_gpus=0.0)
+    model = object.__new__(RayModel)
+    vars(model).update(entry=entry, name="m", bundle={}, _lock=threading.Lock(), _losses=0)
+    vars(model).update(_place=None, _opening=None)
+    for _ in range(LOSSES + 1):
+        model._actor = SimpleNamespace(ask=SimpleNamespace(remote=lambda items: None))
+        with pytest.raises(PlaceLost):
+            model.ask([1])
+    with pytest.raises(ModelGone, match=f"lost {LOSSES + 1} times"):
+        model.ask([1])
 
 
 def test_a_model_behind_a_server_reserves_no_cpu():

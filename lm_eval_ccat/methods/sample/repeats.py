@@ -208,7 +208,9 @@ class RepeatSums:
             df = np.where(n_repeats > 0.0, 1.0 / np.maximum(mixed, _LEAST), k - 1.0)
         variance = np.where(self.items > 1.0, np.maximum(variance, _LEAST), np.inf)
         df = np.maximum(df, 1.0)
-        return RepeatFigures(self.total / k, variance, df, self.answers.copy(), np.sqrt(u2), sigma2)
+        return RepeatFigures(
+            self.total / k, variance, df, self.answers.copy(), event=np.sqrt(u2), noise=sigma2
+        )
 
 
 class PassAt(NamedTuple):
