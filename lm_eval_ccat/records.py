@@ -172,6 +172,8 @@ class Record:
     #: a journal in memory the number of the line; see `Journal.record_at`.
     position: int | None = field(default=None, compare=False, repr=False)
     time: float | None = about("When it was written, in seconds since the epoch.", None)
+    #: Whether `complete` wrote it, outside the ranking; some kinds state it in their line.
+    beyond = False
 
     def apply(self, book: Replayed) -> None:
         """Bring the state of a run up to date with this record."""
@@ -393,9 +395,10 @@ class Fail(Answered):
 
 @dataclass(frozen=True, kw_only=True)
 class Unrated(Answered):
-    """An answer that a judge is to rate; a `tell` or `fail` of its ask follows, if it does."""
+    """An answer that a judge is to rate; `tell`, `fail` or `beyond` follows, if it does."""
 
     kind = RecordKind.UNRATED
+    beyond: bool = about("Whether `complete` asked, outside the ranking.", False)
 
     def apply(self, book: Replayed) -> None:
         book.keep_unrated(self)
@@ -406,6 +409,7 @@ class BeyondBank(Answered):
     """An answer outside the ranking, which `complete` asked for; the `Ranker` is not told it."""
 
     kind = RecordKind.BEYOND
+    beyond = True
 
     def apply(self, book: Replayed) -> None:
         book.keep_beyond_bank(self)

@@ -502,6 +502,7 @@ def _run(
         retry=resume,
         plan=plan,
         models=lambda run: [model],
+        resumed_by="`resume`",
     ) as run:
         if not resume and plan.spec.target_se is not None:
             # A user who named no target has to know of it.

@@ -394,20 +394,30 @@ class Channel:
             self._record(asks[answer.item], answer, sending.attempt, arrived) for answer in answers
         ]
 
-    def unrated(self, sending: Sending, answers: Sequence[Answer], moment: float) -> list[Record]:
-        """Return the journal's records of new answers that a judge is to rate.
+    def unrated(
+        self,
+        sending: Sending,
+        answers: Sequence[Answer],
+        moment: float,
+        arrived: Container[ModelItem],
+    ) -> list[Unrated]:
+        """Return the journal's records of a call's new answers that a judge is to rate.
 
-        Also note that the server has replied. A document beyond the bank has no such record, as
-        neither a `Tell` nor a `Fail` would follow it.
+        Also note that the server has replied. For `arrived` see `records`; a second answer counts
+        once it is rated.
         """
         self._note_reply(sending, moment)
         asks = {ask.item: ask for ask in sending.asks}
         return [
-            Unrated(n=self._number(ask), **self._details(ask, answer, sending.attempt))
+            Unrated(
+                n=self._number(ask),
+                beyond=ask.is_beyond_bank,
+                **self._details(ask, answer, sending.attempt),
+            )
             for answer in answers
-            if not (ask := asks[answer.item]).is_beyond_bank
-            and not self.book.has(ask.pair)
+            if ((ask := asks[answer.item]).is_beyond_bank or not self.book.has(ask.pair))
             and ask.pair not in self.book.unrated
+            and ask.pair not in arrived
         ]
 
     def _record(
@@ -447,8 +457,8 @@ class Channel:
         }
 
     def _number(self, ask: Ask) -> int | None:
-        """Return an ask's number for the journal; None where answers count as they arrive."""
-        return None if self.line.arrival else ask.number
+        """Return an ask's number for the journal; None where its answer has no turn to wait for."""
+        return None if self.line.arrival or ask.is_beyond_bank else ask.number
 
     def count_unscored(self, answers: Sequence[Answer]) -> None:
         """Count answers that a failed judge left without a score as failed items."""

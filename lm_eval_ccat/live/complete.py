@@ -90,7 +90,9 @@ def complete(
     # An output folder has a journal only if an earlier completion of it was interrupted.
     resume = is_run_directory or RunDirectory(folder).journal.exists()
     book = partial(_ended_book, folder=folder, is_run_directory=is_run_directory)
-    with Run(spec, folder, observer, resume=resume, asked=names, book=book) as run:
+    with Run(
+        spec, folder, observer, resume=resume, asked=names, book=book, resumed_by="the same command"
+    ) as run:
         # A full run in the harness's form has one answer to each document.
         if run.plan.most_repeats > 1:
             raise UsageError(
@@ -281,6 +283,8 @@ def _ask_missing(run: Run, model: HarnessModel) -> None:
             f"none of the stored answers of {name} fits a prompt of this run; give its "
             "configuration: --config FILE"
         )
-    on_disk, asked = len(answered) + len(fitting), len(left) - len(fitting)
+    unrated = sum(name == answer.model for answer in run.book.unrated.values())
+    on_disk = len(answered) + len(fitting) + unrated
+    asked = len(answered) + len(left) - on_disk
     run.observer.note(f"{name}: {on_disk} answers are on disk; asking {asked} documents.")
     run.ask_beyond(model, left)

@@ -105,7 +105,7 @@ def compare_live(
     stored = StoredSides(logs, margin, observer or Observer())
     with Run(
         spec, run_dir, observer, resume=resume, retry=resume, asked=asked,
-        plan=stored.plan, models=stored.models,
+        plan=stored.plan, models=stored.models, resumed_by="the same command",
     ) as run:  # fmt: skip
         ended, tally = run.ask(), run.book.tally
         _require_end(tally.set_aside, ended, run_dir)

@@ -39,10 +39,8 @@ from ..ranker.headline import headline, share_saved
 from ..ranker.rows import ModelRow, PairRow
 from ..records import (
     Accept,
-    BeyondBank,
     Header,
     Interrupt,
-    Lost,
     Record,
     Session,
     Warn,
@@ -441,8 +439,7 @@ def latest_content(folder: str | Path) -> RankingContent:
 
 def leaves_ranking(record: Record) -> bool:
     """Return whether a record leaves a ranking as it is: a result from before it still holds."""
-    beside = Session | Windows | Accept | Warn | Interrupt | BeyondBank
-    return isinstance(record, beside) or (isinstance(record, Lost) and record.beyond)
+    return record.beyond or isinstance(record, Session | Windows | Accept | Warn | Interrupt)
 
 
 def is_of_journal(

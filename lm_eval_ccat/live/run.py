@@ -25,6 +25,7 @@ from ..content import RESULT
 from ..errors import HarnessError, JudgeError, PromptMismatchError, RunError, UsageError
 from ..harness import internals
 from ..harness.evaluation import NotPushed, save_model
+from ..harness.judge import keeping_ratings
 from ..journal import Journal, JournalFile, read_journal
 from ..masking import mask
 from ..money import UNKNOWN
@@ -38,12 +39,11 @@ from ..records import (
     Lost,
     Restore,
     Session,
-    Unrated,
     Warn,
 )
 from ..runs.book import Book
 from ..runs.differences import NO_LIMIT, PROMPTS, SCORING_CODE, Differences, differences
-from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RunDirectory, save_banks
+from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RATINGS, RunDirectory, save_banks
 from ..runs.tally import Tally
 from ..scores.answers import EarlierAnswer
 from ..scores.configuration import configurations_in
@@ -91,6 +91,8 @@ class Run:
     book : callable, optional
         Function that makes the book of the run: its ranker and journal. Default: `open_book`, which
         starts or resumes the run directory.
+    resumed_by : str, optional
+        What the user types to go on after the judge was away.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class Run:
         plan: Plan | Callable[[Spec], Plan] = make_plan,
         models: Callable[[Run], Sequence[HarnessModel]] | None = None,
         book: Callable[[Run], Book] | None = None,
+        resumed_by: str = "--resume",
     ) -> None:
         if resume and run_dir is None:
             raise UsageError("resume needs run_dir, the directory of the run to continue")
@@ -132,6 +135,7 @@ class Run:
         self.interrupts = Interrupts()
         # How its parts are made, once they are needed.
         self._plan, self._models, self._book = plan, models or harness_models, book or open_book
+        self._resumed_by = resumed_by
         self._warned: list[str] = []  # what the journal states once it exists
 
     def __enter__(self) -> Run:
@@ -155,6 +159,9 @@ class Run:
                 stack.enter_context(quiet_harness(log_file, self.observer.warn))
                 require_model_types(self.asked)
             self.plan = self._planned() if callable(self._plan) else self._plan
+            judged = any(session.judged for session in self.plan.sessions.values())
+            if judged and self.directory is not None:
+                stack.enter_context(keeping_ratings(self.directory.path / RATINGS))
             # A bank that cannot grow is refused before anything is asked.
             if self.spec.save_bank:
                 growing_banks(self.plan, self.spec.save_bank)
@@ -315,12 +322,6 @@ class Run:
         sender, is_out_of_time = self._sender(self.models), False
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
-        for model in self.models:
-            model.unrated = {
-                item: answer
-                for (name, item), answer in self.book.unrated.items()
-                if name == model.name
-            }
         try:
             with frozen_heap():
                 sender.open_first()
@@ -341,11 +342,14 @@ class Run:
         except (KeyboardInterrupt, CopiesError, JudgeError) as stopped:
             # A further signal must not cut short what the run now writes.
             interrupts.held = True
-            is_away = isinstance(stopped, JudgeError)
-            sender.leave(Interrupt(reason=str(stopped)) if is_away else Interrupt())
+            end = Interrupt()
+            if isinstance(stopped, JudgeError):
+                stopped = self._with_what_is_kept(stopped)
+                end = Interrupt(reason=str(stopped))
+            sender.leave(end)
             self.ended = False
             if not isinstance(stopped, KeyboardInterrupt):
-                raise
+                raise stopped from None
         finally:
             self.observer.end()
         return self.ended
@@ -353,14 +357,30 @@ class Run:
     def ask_beyond(self, model: HarnessModel, items: Sequence[Item]) -> None:
         """Ask an open model items that the Ranker does not offer; see `Sender.ask_beyond_bank`."""
         # A sender of all models would take longer with each of them, and each is asked in turn.
-        self._sender([model]).ask_beyond_bank(model.name, items)
+        try:
+            self._sender([model]).ask_beyond_bank(model.name, items)
+        except JudgeError as error:
+            raise self._with_what_is_kept(error) from None
 
     def _sender(self, models: Sequence[HarnessModel]) -> Sender:
-        """Return a sender for models; it opens the journal, which a refused model must not begin.
+        """Return a sender for models, which know what a judge has yet to rate.
 
-        So callers make the models first.
+        It opens the journal, which a refused model must not begin: callers make the models first.
         """
-        return Sender(self.plan, self.book, models, self.observer, self.interrupts)
+        sender = Sender(self.plan, self.book, models, self.observer, self.interrupts)
+        for model in models:
+            model.unrated = {
+                item: answer
+                for (name, item), answer in self.book.unrated.items()
+                if name == model.name
+            }
+        return sender
+
+    def _with_what_is_kept(self, error: JudgeError) -> JudgeError:
+        """Return the error of a judge with what has the answers rated that wait for it."""
+        if self.directory is None:
+            return error
+        return JudgeError(f"{error}; all answers are kept for {self._resumed_by}")
 
     def state(self) -> Result:
         """Return the present result."""
@@ -642,26 +662,18 @@ def _pattern_of(model: str) -> str:
 def holds_answers(directory: RunDirectory) -> bool:
     """Whether the journal holds what a new run must not overwrite: answers, or what is unreadable.
 
-    Answers that a judge has yet to rate count only after an interrupt.
+    Answers that a judge has yet to rate are paid as well.
     """
     if not directory.journal.exists():
         return False
-    journal, has_unrated = JournalFile(directory.journal.path), False
     try:
-        for record in journal.read_new():
-            # All are unrated where the metric is mistyped, say: that run ended by itself, and may
-            # begin anew.
-            if isinstance(record, Unrated):
-                has_unrated = True
-            # A run that was resumed is no failed start.
-            elif isinstance(record, Answered | Restore | Change):
-                return True
-            # Its judge was away, or a person ended the run: the answers wait for their scores.
-            elif isinstance(record, Interrupt) and has_unrated:
-                return True
+        # A run that was resumed is no failed start.
+        return any(
+            isinstance(record, Answered | Restore | Change)
+            for record in JournalFile(directory.journal.path).read_new()
+        )
     except RunError:
         return True
-    return False
 
 
 def _refuse_data_parallel() -> None:

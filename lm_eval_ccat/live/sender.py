@@ -256,7 +256,8 @@ class Sender:
         except BaseException:
             end = clock() + WAIT_AFTER_INTERRUPT
             while channel.wire and (left := end - clock()) > 0:
-                with suppress(RunError):  # a further document without an answer
+                # A further document without an answer, or that its judge does not rate.
+                with suppress(RunError, JudgeError):
                     self._collect_for(left)
             self._abandon("interrupted")
             raise
@@ -721,13 +722,17 @@ class Sender:
     def _arrived(self, timeout: float) -> Arrived:
         """Take the results that have arrived off the wire, and sort them."""
         arrived = Arrived()
-        pairs: set[ModelItem] = set()
+        pairs, unrated_pairs = set[ModelItem](), set[ModelItem]()
         for call in self._returned(timeout):
             channel, sending, result = call
             arrived.moment = clock()
             # The call goes on until a judge has rated its answers.
             if isinstance(result, ToRate):
-                arrived.records += channel.unrated(sending, result.answers, arrived.moment)
+                unrated = channel.unrated(
+                    sending, result.answers, arrived.moment, pairs | unrated_pairs
+                )
+                unrated_pairs.update(answer.pair for answer in unrated)
+                arrived.records += unrated
                 continue
             channel.wire.remove(sending)
             channel.model.scoring.difference_update(ask.item for ask in sending.asks)

@@ -456,6 +456,7 @@ class Book:
 
     def keep_beyond_bank(self, answer: Answered) -> None:
         """Keep an answer to an item beyond the bank."""
+        self.unrated.pop(answer.pair, None)
         self._beyond_bank.add(answer.pair)
         self._keep_answer(answer)
 

@@ -5,6 +5,7 @@ bank.json       a copy of the item bank; of several tasks a folder ``banks`` wit
 journal.jsonl   every call on the Ranker, answers included (see ``journal``)
 result.json     the ranking, written when the run ends
 run.log         log lines of the run and of the harness
+ratings.jsonl   what a judge without a cache of its own replied
 <model>/        the harness's results and samples files of each model
 """
 
@@ -43,7 +44,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 #: Rows of a table that are written at once.
 _BATCH = 100
 
-_LOCK, LOG, CONFIG = "run.lock", "run.log", "config.json"
+_LOCK, LOG, CONFIG, RATINGS = "run.lock", "run.log", "config.json", "ratings.jsonl"
 
 
 class RunDirectory:

@@ -16,7 +16,6 @@ import numpy as np
 from ..money import UNKNOWN, Tokens, no_money, sum_of
 from ..records import (
     Answered,
-    BeyondBank,
     Change,
     Drop,
     End,
@@ -219,16 +218,16 @@ class Tally:
         if isinstance(record, Answered) and record.has_answer:
             self.answering.add(record.model)
         match record:
-            case BeyondBank() | Lost(beyond=True):
-                self._pay(record)
             case Unrated():
                 self._unrated[record.pair] = record.usd or 0.0
-                self._count_paid(record)
+                (self._pay if record.beyond else self._count_paid)(record)
             # It was counted when it arrived; its judge is paid now.
             case Answered(usd=usd) if record.pair in self._unrated:
                 paid = self._unrated.pop(record.pair)
                 rating = replace(record, usd=None if usd is None else usd - paid)
                 self._pay(rating)
+            case Answered(beyond=True) | Lost(beyond=True):
+                self._pay(record)
             case Answered():
                 self._count_paid(record)
             case Lost(model=model):
@@ -259,8 +258,7 @@ class Tally:
         if record.time is None:
             return
         # Between two sessions nothing runs, and completing a run does not count.
-        beyond = isinstance(record, BeyondBank) or (isinstance(record, Lost) and record.beyond)
-        idle = beyond or isinstance(record, Session | Warn)
+        idle = record.beyond or isinstance(record, Session | Warn)
         if not idle and self._last is not None:
             self.elapsed += max(0.0, record.time - self._last)
         self._last = record.time

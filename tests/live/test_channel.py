@@ -12,9 +12,10 @@ from lm_eval_ccat.harness.transport import ServerError
 from lm_eval_ccat.live.channel import FEWEST_TRIED, Channel, Sending
 from lm_eval_ccat.live.charges import Charge
 from lm_eval_ccat.live.failures import Failure, State
-from lm_eval_ccat.live.models import Answer
+from lm_eval_ccat.live.models import Answer, ToRate
+from lm_eval_ccat.live.sender import Returned, Sender
 from lm_eval_ccat.live.spec import FailureRule
-from lm_eval_ccat.records import Item, Lost, Tell
+from lm_eval_ccat.records import Item, Lost, Tell, Unrated
 from lm_eval_ccat.runs.book import LEFT, TOLD, Ask
 
 
@@ -343,3 +344,17 @@ def test_a_server_that_is_away_is_told_of_once_a_minute(caplog):
 def test_a_slow_score_is_put_down_to_a_judge_only_where_there_is_one(judged, cause, caplog):
     channel(is_judged=judged).warn_of_scoring(call(0), 1000.0)
     assert cause in caplog.text
+
+
+def test_of_two_answers_to_an_ask_that_arrive_together_one_waits_for_its_judge():
+    made = channel()
+    calls = [call(1), call(1, extra=True)]
+    returned = [Returned(made, sending, ToRate([Answer(ITEMS[1], None)])) for sending in calls]
+    sender: Any = SimpleNamespace(_returned=lambda timeout: returned)
+    [record] = Sender._arrived(sender, 0.0).records
+    assert isinstance(record, Unrated)
+    # Both are rated then: the first counts, and the second is paid, too.
+    made.wire += calls
+    rated = [Returned(made, sending, [Answer(ITEMS[1], 0.5)]) for sending in calls]
+    sender._returned = lambda timeout: rated
+    assert [type(record) for record in Sender._arrived(sender, 0.0).records] == [Tell, Lost]

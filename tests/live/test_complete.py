@@ -207,7 +207,9 @@ def test_stored_answers_that_fit_no_prompt_are_refused_before_a_run_has_answers(
     run = SimpleNamespace(
         plan=SimpleNamespace(documents=lambda: ["first", "second"]),
         book=SimpleNamespace(
-            tally=SimpleNamespace(set_aside={}), answers=SimpleNamespace(of=lambda name: answered)
+            tally=SimpleNamespace(set_aside={}),
+            answers=SimpleNamespace(of=lambda name: answered),
+            unrated={},
         ),
         spec=SimpleNamespace(prior={"m": ["logs"]}),
         observer=SimpleNamespace(note=str),

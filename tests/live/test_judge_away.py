@@ -61,10 +61,14 @@ def number_in(messages):
     return int(found[1]) if found else 1  # a greeting
 
 
+def rated_text(messages):
+    *_, answer, _ = ["", *messages[0]["content"].splitlines(), ""][:4]
+    return answer
+
+
 def rating(messages, n=0):
     """What the judge says where it is well: by the question and the answer alone."""
-    *_, answer, _ = ["", *messages[0]["content"].splitlines(), ""][:4]
-    return f"[[{1 + sum(map(ord, answer)) % 9}]]"
+    return f"[[{1 + sum(map(ord, rated_text(messages))) % 9}]]"
 
 
 def records(bench):
@@ -204,6 +208,62 @@ def test_a_judge_without_its_key_or_field_is_named_and_no_model_is_blamed(
     with judged(rating):
         ccat("rank", path, "--resume", code=3)
     assert set(server.asked.values()) == {1} and not of(bench, Fail, Drop, Lost)
+
+
+@pytest.mark.long
+def test_answers_that_a_killed_run_left_unrated_are_no_failed_start(bench, server, judged, ccat):
+    path = config_of(bench, server)
+    with judged(lambda messages, n: 401):
+        ccat("rank", path, code=4)
+    # As a kill before the first rating leaves it: answers, and nothing after them.
+    journal = bench.run() / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert isinstance(records(bench)[-1], Interrupt)
+    journal.write_text("".join(lines[:-1]))
+    kept = len(of(bench, Unrated))
+    assert kept and not of(bench, Tell)
+    with judged(rating):
+        assert "continue it with --resume" in ccat("rank", path, code=1).err
+        ccat("rank", path, "--resume", code=3)
+    assert len(of(bench, Unrated)) >= kept and set(server.asked.values()) == {1}
+
+
+@pytest.mark.long
+def test_answers_that_a_completion_waits_to_have_rated_are_paid_once(bench, server, judged, ccat):
+    path = config_of(bench, server, failures={"outage_minutes": 0.01})
+    with judged(rating):
+        ccat("rank", path, code=3)
+    ranked = len(records(bench))
+    for n_rated in (10, 30):
+        with judged(lambda messages, n, n_rated=n_rated: rating(messages) if n < n_rated else 401):
+            err = ccat("complete", bench.run(), "--name", "m05", code=4).err
+        [line] = re.findall("error: (judge .*)", err)
+        assert line.endswith("all answers are kept for the same command") and len(line) <= 200
+    with judged(rating):
+        ccat("complete", bench.run(), "--name", "m05")
+    assert set(server.asked.values()) == {1} and server.requests("m05") == bench.n_docs
+    further = records(bench)[ranked:]
+    assert not [record for record in further if isinstance(record, Lost | Fail | Tell)]
+    money = rebuild(bench.run()).tally.money("m05")
+    assert money["billed"] == pytest.approx(0.01 * bench.n_docs) and not money["unknown"]
+    ccat("verify", bench.run())
+
+
+@pytest.mark.long
+def test_a_resumed_run_without_a_cache_has_nothing_rated_twice(
+    bench, server, judged, ccat, monkeypatch
+):
+    path = config_of(bench, server)
+    with judged(lambda messages, n: rating(messages) if n < 15 else 401) as judge:
+        ccat("rank", path, code=4)
+        before, judge.script = len(judge.requests), rating
+        assert before > 15
+        for command in (("rank", path, "--resume"), ("complete", bench.run())):
+            monkeypatch.setattr("lm_eval_ccat.harness.judge._JUDGES", {})  # as in a new process
+            ccat(*command, code=(0, 3))
+    bodies = [*judge.requests[:15], *judge.requests[before:]]
+    asked = [(number_in(body["messages"]), rated_text(body["messages"])) for body in bodies]
+    assert len(asked) == len(set(asked)) > 2 * bench.n_docs
 
 
 @pytest.mark.long

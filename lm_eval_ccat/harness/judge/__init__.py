@@ -9,6 +9,9 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -19,8 +22,8 @@ from .judge_settings import JudgeSettings
 from .rating import Judge, agreement
 
 __all__ = [
-    "Judge", "JudgeSettings", "active_judge", "agreement", "is_judged", "unscored",
-    "watch_judged_models",
+    "Judge", "JudgeSettings", "active_judge", "agreement", "is_judged", "keeping_ratings",
+    "unscored", "watch_judged_models",
 ]  # fmt: skip
 
 #: The environment variable that names the judge's file.
@@ -54,6 +57,23 @@ def active_judge() -> Judge:
             if len(_JUDGES) == 1:
                 atexit.register(_report)
         return _JUDGES[path]
+
+
+@contextmanager
+def keeping_ratings(path: Path) -> Iterator[None]:
+    """Keep the active judge's replies in a file while the context lasts, if it has no cache.
+
+    So a run that is resumed pays no rating twice. Nothing happens without such a judge.
+    """
+    if not os.environ.get(VARIABLE):
+        yield
+        return
+    judge = active_judge()
+    judge.keep_in(path)
+    try:
+        yield
+    finally:
+        judge.keep_in(None)
 
 
 def is_judged(metric: str) -> bool:

@@ -188,7 +188,8 @@ class Rater:
                 f"cannot read the judge's prompt {settings.prompt}: {reason}"
             ) from error
         #: Replies by the hash of their question (see `_key`).
-        self._replies = {} if settings.cache is None else _cached_replies(settings.cache)
+        self._replies: dict[str, str] = {}
+        self._cache: Path | None = None
         self._lock = Lock()  # guards all below and the cache; a local model takes one call
         self._lm: Any = None  # from the first question on, as is `_transport` of a server
         self._transport: Transport | None = None
@@ -199,6 +200,19 @@ class Rater:
         self._answered_sent_at = self._answered_at = -math.inf
         self._is_away = False  # whether the log says so
         self._witnessing = Lock()  # held while that question is asked again
+        self._keep_in(settings.cache)
+
+    def keep_in(self, path: Path | None) -> None:
+        """Keep replies in a file from now on, unless the settings name one; see `Judge.keep_in`."""
+        if self._settings.cache is None:
+            self._keep_in(path)
+
+    def _keep_in(self, path: Path | None) -> None:
+        """Keep replies in a file from now on, and use those that it holds."""
+        with self._lock:
+            self._cache = path
+            if path is not None:
+                self._replies |= _cached_replies(path)
 
     def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
         """Return a rating of each answer, from the cache or by asking the judge.
@@ -264,14 +278,13 @@ class Rater:
 
     def _keep(self, key: str, reply: str) -> None:
         """Keep a reply for equal questions of this run, and of later ones in the cache's file."""
-        settings = self._settings
         with self._lock:
             self._replies[key] = reply
-            if settings.cache is not None:
-                settings.cache.parent.mkdir(parents=True, exist_ok=True)
-                entry = {"key": key, "model": settings.model, "reply": reply}
+            if self._cache is not None:
+                self._cache.parent.mkdir(parents=True, exist_ok=True)
+                entry = {"key": key, "model": self._settings.model, "reply": reply}
                 line = json.dumps(entry, ensure_ascii=False) + "\n"
-                with settings.cache.open("a+b") as file:
+                with self._cache.open("a+b") as file:
                     # On the end of a line that was cut off, this one would be lost, too.
                     if file.tell():
                         file.seek(-1, os.SEEK_END)
@@ -454,19 +467,16 @@ class Rater:
         # Outside a run, a passing failure is tried again.
         if patience is None:
             return None
-        remedy = "all answers are kept for --resume"
         never_answered = self._answered is None
         # A server that has answered gets a last try, after it was asked what it answered before:
         # perhaps it refuses this question alone.
         if is_lasting and (never_answered or tries > settings.retries + 1):
-            return JudgeError(f"{check}; {remedy}")
+            return JudgeError(check)
         # Nobody is waited for who was never found at the address.
         nobody_there = bool(failure.address) and never_answered
         if nobody_there or silence > patience:
             minutes = f"within {patience / 60:g} min " if not nobody_there else ""
-            return JudgeError(
-                f"{where} gives no answer {minutes}({words}); see that it runs: {remedy}"
-            )
+            return JudgeError(f"{where} gives no answer {minutes}({words}); see that it runs")
         if tries > 1 and not is_lasting:
             self._note_away(f"{where} does not answer ({words})", patience)
         return None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 
 import numpy as np
 
@@ -70,6 +71,14 @@ class Judge:
                     "rates itself is no judge; take another, or set `allow_self: true` in its file"
                 )
         self._judged_models.update(new)
+
+    def keep_in(self, path: Path | None) -> None:
+        """Keep replies in a file from now on, and use those that it holds; None: in none.
+
+        A judge with a cache of its own keeps them there.
+        """
+        for rater in filter(None, (self._rater, self._second)):
+            rater.keep_in(path)
 
     def rate(self, **fields: str) -> Rating:
         """Rate one answer.
