@@ -1691,7 +1691,7 @@ _MISTAKES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ),
         (
             "completing a run takes time of it",
-            "idle = beyond or isinstance(record, Session | Warn)",
+            "idle = record.beyond or isinstance(record, Session | Warn)",
             "idle = isinstance(record, Session)",
         ),
         (
