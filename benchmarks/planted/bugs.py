@@ -2045,7 +2045,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "what a judge costs is left out of what a run may cost",
         "lm_eval_ccat/live/ranking_run",
-        "judge_usd = spec.judge.item or 0.0",
+        "judge_usd = plan.charges.judge_usd",
         "judge_usd = 0.0",
         (
             "tests/live/test_probe.py::test_the_cost_says_whose_lengths_it_takes_and_what_the_token_limit_allows",

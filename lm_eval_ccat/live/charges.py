@@ -16,6 +16,7 @@ from ..bank import ItemBank
 from ..bank.outcome import Outcome
 from ..errors import UsageError
 from ..harness import TaskSession, internals
+from ..harness.judge import expected_judge_usd
 from ..harness.task_metrics import leading
 from ..money import UNKNOWN, Tokens, estimate_tokens
 from ..records import Item
@@ -44,6 +45,13 @@ class ExpectedTokens(NamedTuple):
     at_limit: Tokens
 
 
+class ExpectedJudging(NamedTuple):
+    """Dollars of judging a document's answer: as `ExpectedTokens`, and with the longest replies."""
+
+    usual: float
+    at_limit: float
+
+
 class Charge(NamedTuple):
     """What an answer or a lost attempt counts as: cost in `Charges.currency`, and dollars.
 
@@ -67,6 +75,8 @@ class Charges:
     units : dict of item to float, or None
         Size of each item beside the others, whose mean is 1; None if all count alike.
     currency : {"items", "usd", "tokens"}
+    judge_usd : float
+        Dollars that judging an answer is expected to cost, on average.
     """
 
     spec: Spec
@@ -74,6 +84,7 @@ class Charges:
     prices: dict[str, float] = field(default_factory=dict)
     units: dict[Item, float] | None = None
     currency: str = "items"
+    judge_usd: float = 0.0
 
     @classmethod
     def of(
@@ -91,6 +102,7 @@ class Charges:
         """
         currency = currency_of(spec)
         expected: dict[Item, ExpectedTokens] = {}
+        judging: list[ExpectedJudging] = []
         # To count tokens takes the prompt of every document, so it is left out where no price needs
         # them.
         if currency == "tokens" or any(model.price.known for model in spec.models):
@@ -98,9 +110,9 @@ class Charges:
                 bank = leading(outcomes).bank
                 lengths = expected_tokens(sessions.get(task), bank, bank.doc_ids)
                 expected |= {Item((task, doc_id)): tokens for doc_id, tokens in lengths.items()}
+                judging += _judging(spec, sessions.get(task), lengths.values())
         forecasts = {
-            model.name: _forecast(model, expected.values(), spec.judge.item or 0.0)
-            for model in spec.models
+            model.name: _forecast(model, expected.values(), judging) for model in spec.models
         }
         # Without prices every item of every model counts as one unit.
         prices, units = dict.fromkeys(forecasts, 1.0), None
@@ -113,7 +125,17 @@ class Charges:
             tokens = {item: tokens.usual.total for item, tokens in expected.items()}
             prices = dict.fromkeys(forecasts, sum(tokens.values()) / len(tokens))
             units = _relative(tokens)
-        return cls(spec, forecasts, prices, units, currency)
+        judge_usd = sum(usual for usual, _ in judging) / len(judging) if judging else 0.0
+        return cls(spec, forecasts, prices, units, currency, judge_usd)
+
+    @property
+    def shows_at_answers(self) -> bool:
+        """Whether only answers show what one counts as: by its tokens, or those of its judge."""
+        prices = (model.price for model in self.spec.models)
+        is_judge_measured = self.spec.judge.item is None and self.judge_usd > 0.0
+        in_dollars = "usd" in self.spec.budget
+        by_tokens = any(price.by_tokens for price in prices) or is_judge_measured
+        return "tokens" in self.spec.budget or (in_dollars and by_tokens)
 
     @property
     def budget(self) -> float | None:
@@ -189,14 +211,35 @@ class Charges:
         return Charge(0.0 if prior else 1.0, usd)
 
 
-def _forecast(model: ModelSpec, expected: Collection[ExpectedTokens], judge_usd: float) -> Forecast:
+def _judging(
+    spec: Spec, session: TaskSession | None, expected: Collection[ExpectedTokens]
+) -> list[ExpectedJudging]:
+    """Return what judging the answers to documents of some lengths is expected to cost."""
+    if (stated := spec.judge.item) is not None:
+        return [ExpectedJudging(stated, stated)] * len(expected)
+    if session is None or not session.judged:
+        return [ExpectedJudging(0.0, 0.0)] * len(expected)
+    return [
+        ExpectedJudging(
+            expected_judge_usd(tokens.usual), expected_judge_usd(tokens.at_limit, at_limit=True)
+        )
+        for tokens in expected
+    ]
+
+
+def _forecast(
+    model: ModelSpec, expected: Collection[ExpectedTokens], judging: Collection[ExpectedJudging]
+) -> Forecast:
     """Return what documents of some lengths are expected to cost of one model, with its judge."""
     # Without a price every document counts as 1.
     if not model.price.known:
         return Forecast(1.0, 1.0, known=False)
     # Where time is paid, one second per document is assumed until it is measured.
-    costs = [model.price.cost(tokens.usual, 1.0) + judge_usd for tokens in expected]
-    costs_at_limit = [model.price.cost(tokens.at_limit, 1.0) + judge_usd for tokens in expected]
+    both = list(zip(expected, judging, strict=True))
+    costs = [model.price.cost(tokens.usual, 1.0) + judge.usual for tokens, judge in both]
+    costs_at_limit = [
+        model.price.cost(tokens.at_limit, 1.0) + judge.at_limit for tokens, judge in both
+    ]
     # A reference may be longer than the token limit.
     return Forecast(sum(costs) / len(costs), max(*costs_at_limit, *costs), known=True)
 

@@ -113,7 +113,7 @@ def forecast(
             on_progress,
         ),
         "overspend_at_most": totals.overspend,
-        "judge_cost_per_item": spec.judge.item,
+        "judge_cost_per_item": plan.charges.judge_usd or None,
         # Without a goal all is asked that may be, so no answer comes too late to count.
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,

@@ -314,7 +314,7 @@ def _ceiling(plan: Plan) -> _Ceiling:
             whose = "those of the bank's models"
             read, written = (fmean(counts) for counts in zip(*known_means))
             tokens = Tokens(read, written, "estimate")
-            judge_usd = spec.judge.item or 0.0
+            judge_usd = plan.charges.judge_usd
             usd = cap * sum(
                 entry.price.cost(tokens, seconds=1.0) + judge_usd for entry in spec.models
             )

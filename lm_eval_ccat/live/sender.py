@@ -823,8 +823,7 @@ def new_line(plan: Plan, book: Book, slots: Mapping[str, int]) -> Line:
         arrival=spec.order == "arrival",
         warmup=plan.warmup_items,
         warmup_at_once=spec.ahead is None,
-        first_alone="tokens" in spec.budget
-        or ("usd" in spec.budget and any(model.price.by_tokens for model in spec.models)),
+        first_alone=plan.charges.shows_at_answers,
         compares_only=spec.target_se is None and len(slots) > 1,
         max_untold=1 if spec.ahead == 1 else None,  # one at a time, of all models
         ends_at_goal=_may_end_early(plan, len(slots)),

@@ -267,6 +267,23 @@ def test_a_resumed_run_without_a_cache_has_nothing_rated_twice(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("price", [{"item": 0.0001}, {"input": 1.0, "output": 4.0}])
+def test_a_budget_in_dollars_foresees_what_the_judge_costs(bench, server, judged, ccat, price):
+    """A rating takes .011; the answers themselves next to nothing."""
+    settings = {"entry": {"price": price, "concurrency": 16}, "max_items": 100}
+    with judged(rating, price="{input: 100, output: 100}"):
+        too_small = config_of(bench, server, budget={"usd": 0.2}, **settings)
+        assert (
+            "the budget is too small for the first 10 items" in ccat("rank", too_small, code=2).err
+        )
+        assert not server.asked
+        ccat("rank", path := config_of(bench, server, budget={"usd": 0.6}, **settings), code=3)
+        plan = ccat("plan", path, code=(0, 3)).out
+    assert 0.9 * 0.6 < content_of(path)["money"]["billed"] < 1.1 * 0.6
+    assert re.search(r"Every item includes \$0\.01\d* for the judge", plan)
+
+
+@pytest.mark.long
 def test_a_ranking_that_has_ended_waits_for_no_judge(bench, server, judged, ccat):
     """Without a cache, the answers of an earlier session are rated again for the results files."""
 

@@ -60,8 +60,7 @@ def test_the_most_that_a_run_costs_has_tokens_time_and_judge():
     """Two models, one of them rented by the hour, answer 40 items of 30 + 5 tokens in a second."""
     prices = {"a": {"input": 1, "output": 2}, "b": {"input": 1, "output": 2, "hour": 36}}
     models = [{"name": name, "model": "dummy", "price": price} for name, price in prices.items()]
-    plan = plan_by("exact_match", 40, models=models)
-    plan = replace(plan, spec=replace(plan.spec, judge=replace(plan.spec.judge, item=0.5)))
+    plan = plan_by("exact_match", 40, models=models, judge={"item": 0.5})
     assert _ceiling(plan).usd == pytest.approx(40 * (2 * (40 / 1e6 + 0.5) + 0.01))
 
 

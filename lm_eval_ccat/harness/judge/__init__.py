@@ -16,14 +16,15 @@ from threading import Lock
 from typing import Any
 
 from ...errors import UsageError
+from ...money import Tokens
 from .. import internals
 from ..served import unscored
 from .judge_settings import JudgeSettings
 from .rating import Judge, agreement
 
 __all__ = [
-    "Judge", "JudgeSettings", "active_judge", "agreement", "is_judged", "keeping_ratings",
-    "unscored", "watch_judged_models",
+    "Judge", "JudgeSettings", "active_judge", "agreement", "expected_judge_usd", "is_judged",
+    "keeping_ratings", "unscored", "watch_judged_models",
 ]  # fmt: skip
 
 #: The environment variable that names the judge's file.
@@ -57,6 +58,11 @@ def active_judge() -> Judge:
             if len(_JUDGES) == 1:
                 atexit.register(_report)
         return _JUDGES[path]
+
+
+def expected_judge_usd(tokens: Tokens, at_limit: bool = False) -> float:
+    """Return the dollars of `Judge.expected_usd` of the active judge; 0 without one."""
+    return active_judge().expected_usd(tokens, at_limit) if os.environ.get(VARIABLE) else 0.0
 
 
 @contextmanager

@@ -43,6 +43,8 @@ _LONGEST_PAUSE = 30.0
 _LONGEST_PAUSE_IN_RUN = 2.0
 #: Most tokens of a reply where settings leave them to the server, as the harness needs a number.
 _LONGEST_REPLY = 2048
+#: Tokens of a reply of three sentences and a rating, as the rubrics ask for.
+_USUAL_REPLY = 80
 #: Most characters of a judge's name, of its address, and of what is said of a failed request.
 _LONGEST_NAME, _LONGEST_ADDRESS, _LONGEST_WORDS = 24, 40, 60
 #: The same in a run, whose errors say what to type, too, in 200 characters.
@@ -213,6 +215,13 @@ class Rater:
             self._cache = path
             if path is not None:
                 self._replies |= _cached_replies(path)
+
+    def expected_usd(self, tokens: Tokens, at_limit: bool) -> float:
+        """Return the dollars that one rating is expected to cost; see `Judge.expected_usd`."""
+        longest = self._settings.max_tokens or _LONGEST_REPLY
+        read = estimate_tokens(self._prompt.template) + tokens.total
+        written = longest if at_limit else min(longest, _USUAL_REPLY)
+        return self._settings.price.cost(Tokens(read, written, "estimate"), 0.0)
 
     def rate(self, answers: Sequence[Mapping[str, str]], repeat: int) -> list[Rating]:
         """Return a rating of each answer, from the cache or by asking the judge.

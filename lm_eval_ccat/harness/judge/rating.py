@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import HarnessError, JudgeError, UsageError
+from ...money import Tokens
 from ..served import patience_with_judge, unscored
 from .judge_settings import JudgeSettings, plain_name
 from .rater import Rater, Rating, Usage
@@ -79,6 +80,19 @@ class Judge:
         """
         for rater in filter(None, (self._rater, self._second)):
             rater.keep_in(path)
+
+    def expected_usd(self, tokens: Tokens, at_limit: bool) -> float:
+        """Return the dollars that judging an answer is expected to cost; 0 without a price.
+
+        Parameters
+        ----------
+        tokens : Tokens
+            Of the question and the answer.
+        at_limit : bool
+            Whether replies are as long as they may be.
+        """
+        usd = self.settings.repeats * self._rater.expected_usd(tokens, at_limit)
+        return usd + (self._second.expected_usd(tokens, at_limit) if self._second else 0.0)
 
     def rate(self, **fields: str) -> Rating:
         """Rate one answer.
