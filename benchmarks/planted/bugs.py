@@ -4295,9 +4295,43 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "charges: a judge with a price of its own is free until it has rated",
+        "lm_eval_ccat/live/charges",
+        "if session is None or not session.judged:",
+        "if True:",
+        ("tests/live/test_judge_away.py::test_a_budget_in_dollars_foresees_what_the_judge_costs",),
+    ),
+    Bug(
+        "a second unrated answer that arrives with the first is kept, too",
+        "lm_eval_ccat/live/channel",
+        "and ask.pair not in self.book.unrated\n            and ask.pair not in arrived",
+        "and ask.pair not in self.book.unrated",
+        (
+            "tests/live/test_channel.py::test_of_two_answers_to_an_ask_that_arrive_together_one_waits_for_its_judge",
+        ),
+    ),
+    Bug(
+        "what complete waits to have rated is lost",
+        "lm_eval_ccat/live/channel",
+        "if ((ask := asks[answer.item]).is_beyond_bank or not",
+        "if (not (ask := asks[answer.item]).is_beyond_bank and not",
+        (
+            "tests/live/test_judge_away.py::test_answers_that_a_completion_waits_to_have_rated_are_paid_once",
+        ),
+    ),
+    Bug(
+        "a resumed run has no ratings of the session before",
+        "lm_eval_ccat/harness/judge/rater",
+        "self._replies |= _cached_replies(path)",
+        "_cached_replies(path)",
+        (
+            "tests/live/test_judge_away.py::test_a_resumed_run_without_a_cache_has_nothing_rated_twice",
+        ),
+    ),
+    Bug(
         "charges: a judge is free in the dearest item",
         "lm_eval_ccat/live/charges",
-        "model.price.cost(tokens.at_limit, 1.0) + judge_usd for",
+        "model.price.cost(tokens.at_limit, 1.0) + judge.at_limit for",
         "model.price.cost(tokens.at_limit, 1.0) for",
         (
             "tests/live/test_charges.py::test_documents_have_sizes_where_every_price_follows_their_length",
