@@ -46,6 +46,20 @@ def cluster(ray: Any) -> Iterator[Any]:
     cluster.shutdown()
 
 
+@pytest.fixture(scope="module")
+def two_places() -> Iterator[Any]:
+    """A cluster that tests share: a head that takes no work, and two nodes of one CPU."""
+    ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    with_nodes(cluster, 1, 1)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
 def with_nodes(cluster, *cpus):
     for n in cpus:
         cluster.add_node(num_cpus=n)
@@ -86,8 +100,8 @@ def kill_an_actor(cluster):
     os.kill(alive_actors()[0]["Pid"], signal.SIGKILL)
 
 
-def local(bench, server, models):
-    return facts(bench.ranked(server, models, (0, 3), name="local", **ALIKE))
+def local(bench, server, models, **settings):
+    return facts(bench.ranked(server, models, (0, 3), name="local", **{**ALIKE, **settings}))
 
 
 def log_of(bench) -> str:
@@ -97,6 +111,67 @@ def log_of(bench) -> str:
 def told(bench) -> list[Any]:
     records = list(JournalFile(bench.run("cluster") / "journal.jsonl").read_new())
     return [record.pair for record in records if isinstance(record, Tell)]
+
+
+#: As a run ends that nobody has told when: at its goal, by the default window.
+DECIDED = {"max_items": 60, "stop": "decided", "ahead": None}
+#: Threads that take turns, as four models on two places do: their windows grow faster.
+IN_TURNS = {"memory": 1.0, "entry": {"memory": 1.0}}
+
+
+# `.ci/run` plays those of the slow ones that have `at_two_places` in their names.
+
+
+@pytest.mark.slow
+def test_four_models_at_two_places_end_as_threads_do(bench, server, two_places, capfd):
+    content = ranked_on(two_places, bench, server, FOUR, **DECIDED)
+    assert "waiting for a node" not in "".join(capfd.readouterr())  # for what never comes
+    assert facts(content) == local(bench, server, FOUR, **DECIDED, **IN_TURNS)
+
+
+@pytest.mark.slow
+def test_a_killed_actor_at_two_places_costs_only_what_was_in_flight(bench, server, two_places):
+    """By the default window, to the deciding answer; each model has a place to itself."""
+    server.latency = 0.1
+    close = ["m05", "m07"]
+    content = ranked_on(
+        two_places, bench, server, close, lambda: kill_an_actor(two_places), after=10, **DECIDED
+    )
+    assert "its node was lost; starting it again" in log_of(bench)
+    server.latency = 0.0
+    assert len(told(bench)) == len(set(told(bench)))
+    assert facts(content) == local(bench, server, close, **DECIDED)
+
+
+@pytest.mark.slow
+def test_a_model_whose_node_is_lost_at_two_places_waits_for_one_of_its_size(
+    bench, server, two_places, capfd, monkeypatch
+):
+    """The others have no room for it, and go on; a node that joins is used."""
+    monkeypatch.setattr("lm_eval_ccat.live.sender.REPORT", 0.5)
+    large = two_places.add_node(num_cpus=2)
+    two_places.wait_for_nodes()
+    warnings, ended = [], threading.Event()
+    monkeypatch.setattr("lm_eval_ccat.cli.live.Display.warn", lambda _, text: warnings.append(text))
+
+    def lose_the_large_node():
+        two_places.remove_node(large, allow_graceful=False)
+        while "m01 is waiting for a node: it asks for 2 CPUs" not in " ".join(warnings):
+            time.sleep(0.1)
+        with mock.patch("signal.signal"):  # only the main thread may set one
+            two_places.add_node(num_cpus=2)
+        ended.wait()  # nodes end with the thread that began them
+
+    server.latency = 0.1
+    content = ranked_on(
+        two_places, bench, server, ["m01", *TWO], lose_the_large_node, after=9,
+        max_items=30, of={"m01": {"num_cpus": 2.0}},
+    )  # fmt: skip
+    ended.set()
+    assert {block["n_items"] for block in content["models"].values()} == {30}
+    assert not any(block["set_aside"] for block in content["models"].values())
+    server.latency = 0.0
+    assert facts(content) == local(bench, server, ["m01", *TWO], max_items=30)
 
 
 @pytest.mark.slow
@@ -135,7 +210,6 @@ def test_four_models_take_turns_on_two_places(bench, server, cluster, ray):
     finally:
         done.set()
     assert most == 2  # both places, and no more
-    assert "waiting for a node" not in log_of(bench)  # nobody waits for what never comes
     assert time.monotonic() - began < 600.0
     assert facts(content) == local(bench, server, FOUR)
 
