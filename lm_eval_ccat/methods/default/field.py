@@ -53,6 +53,7 @@ _LEAST_WEIGHT = 0.05  # of a pair whose order is clear; one in doubt has up to 1
 #: Row of another model that each row of `Joint` is multiplied by: ``y^3`` by ``y`` and the reverse.
 _PARTNER = np.array([0, 1, 2, 3, 5, 4])
 _SCORES = len(_PARTNER)  # the row of `Joint` of weighted scores
+_RESIDUAL = 2  # the row of `Joint`, and the field of `Products`, of residuals on one item
 _BLOCK = 64  # of columns
 _ROUNDING = 1e-13  # relative, of a difference of sums of fourth powers
 
@@ -195,15 +196,29 @@ class ModelValues:
 
 
 @dataclass(eq=False)
-class Moments(ModelValues):
+class Prospects(ModelValues):
+    """What decides whether the next item is drawn.
+
+    Attributes
+    ----------
+    item_covariance : ndarray of shape (n_models, n_models)
+        Covariances of residuals on one item.
+    prior : ndarray of shape (n_models, n_models)
+        Covariance of departures before any draw.
+    """
+
+    item_covariance: Floats
+    prior: Floats
+
+
+@dataclass(eq=False)
+class Moments(Prospects):
     """Estimates and covariances before draws are weighed against the bank; arrays by model.
 
     Attributes
     ----------
-    item_covariance, mean_covariance : ndarray of shape (n_models, n_models)
-        Covariances of residuals on one item, and of mean residuals on the draws.
-    prior : ndarray of shape (n_models, n_models)
-        Covariance of departures before any draw.
+    mean_covariance : ndarray of shape (n_models, n_models)
+        Covariances of mean residuals on the draws.
     df_of_draws : ndarray of shape (n_models, n_models)
         Degrees of freedom that draws give to variances of residuals (on the diagonal) and of their
         differences.
@@ -212,9 +227,7 @@ class Moments(ModelValues):
         the draws alone show them; the diagonal means nothing.
     """
 
-    item_covariance: Floats
     mean_covariance: Floats
-    prior: Floats
     df_of_draws: Floats
     item_variance: Floats
     mean_variance: Floats
@@ -381,9 +394,8 @@ class Products(NamedTuple):
 class Joint:
     """The sums that `Moments` are computed from, updated model by model.
 
-    Attributes
-    ----------
-    sums : Products
+    Between two beliefs a ranking only asks whether to draw, which takes the covariances of
+    residuals alone. So the other sums wait until they are read.
     """
 
     def __init__(self, n_items: int) -> None:
@@ -392,15 +404,15 @@ class Joint:
         # By row, model and draw: y, c s, sqrt(c) e, y^2, y^3, y, and c times the score; 0 where the
         # model did not have the draw.
         self._rows: Floats = np.zeros((_SCORES + 1, 0, 0))
-        self._sums: Floats = np.zeros((len(Products._fields), 0, 0))
-        self.sums = Products(*self._sums)
+        self._sums: Floats = np.zeros((len(Products._fields), 0, 0))  # as `Products`
+        # Models of which `_rows` and `_sums` have the last residuals alone.
+        self._outdated: dict[int, tuple[Member, Departures]] = {}
         self._values: Floats = np.zeros((len(fields(ModelValues)), 0))  # as `ModelValues`
 
     def add_model(self) -> None:
         """Add a model without any information."""
         self._rows = np.pad(self._rows, ((0, 0), (0, 1), (0, 0)))
         self._sums = np.pad(self._sums, ((0, 0), (0, 1), (0, 1)))
-        self.sums = Products(*self._sums)
         self._values = np.pad(self._values, ((0, 0), (0, 1)))
 
     def add_draw(self, item: int) -> None:
@@ -432,16 +444,33 @@ class Joint:
             residual_variance**0.5,
             member.score_variance,
         )
-        self._put_draws(a, member, departures.noise * member.draw_noises + floor)
-        self._sums[:, a] = self._sums[:, :, a] = self._products(a)
+        self._outdated[a] = member, departures
+        residuals = self._rows[_RESIDUAL]
+        residuals[a, self._columns.take(member.drawn)] = (
+            np.sqrt(member.draw_weights) * member.draw_residuals
+        )
+        covariances = np.einsum("hd,d->h", residuals, residuals[a])
+        self._sums[_RESIDUAL, a] = self._sums[_RESIDUAL, :, a] = covariances
 
-    def _put_draws(self, a: int, member: Member, expected_variance: Floats) -> None:
+    @property
+    def sums(self) -> Products:
+        """The sums over the draws of all models."""
+        for a, (member, departures) in self._outdated.items():
+            self._put_draws(a, member, departures)
+        for a in self._outdated:
+            self._sums[:, a] = self._sums[:, :, a] = self._products(a)
+        self._outdated.clear()
+        return Products(*self._sums)
+
+    def _put_draws(self, a: int, member: Member, departures: Departures) -> None:
         """Store the draws of model `a` in its rows; the letters are those of `Products`."""
-        c, e, s = member.draw_weights, member.draw_residuals, np.sqrt(expected_variance)
+        c, e = member.draw_weights, member.draw_residuals
+        floor = departures.floor * member.inflation
+        s = np.sqrt(departures.noise * member.draw_noises + floor)
         rows = np.empty((len(self._rows), len(c)))  # as `_rows`
         y, square = np.multiply(c, e, out=rows[0]), rows[3]
         np.multiply(c, s, out=rows[1])
-        np.multiply(np.sqrt(c), e, out=rows[2])
+        np.multiply(np.sqrt(c), e, out=rows[_RESIDUAL])
         np.multiply(y, y, out=square)
         np.multiply(square, y, out=rows[4])
         rows[5] = y
@@ -512,8 +541,19 @@ class Joint:
         mean_variance = (spread(self.sums.mean_residual) + imagined) * freedom
         return item_variance, mean_variance
 
-    def moments(self, departures: Departures) -> Moments:
-        """Return the current state of all models under this prior.
+    def prospects(self, departures: Departures) -> Prospects:
+        """Return what decides under this prior whether the next item is drawn; see `moments`."""
+        values = ModelValues(*self._values.copy())  # later answers change `_values`
+        alike, bank, measured = _shares_of_draws(values.n_draws, departures.rho)
+        noise = values.residual_sd * bank
+        of_item = alike * (noise[:, None] * noise) + measured * self._sums[_RESIDUAL]
+        prior = departures.prior(
+            values.open_variance, values.misfit, values.estimate, values.inflation
+        )
+        return Prospects(**vars(values), item_covariance=of_item, prior=prior)
+
+    def moments(self, prospects: Prospects, departures: Departures) -> Moments:
+        """Return the current state of all models, of which `prospects` are those of this prior.
 
         With ``q_a`` the draws of model a, ``t_a = NU0 + max(q_a - 1, 0)``, ``rho`` the bank's
         correlation of two models' residuals (1 of a model with itself), ``d_a`` the standard
@@ -524,30 +564,38 @@ class Joint:
 
         The bank's covariance counts as ``NU0`` draws beside those of the models.
         """
-        values = ModelValues(*self._values.copy())  # later answers change `_values`
-        n_draws, sums = values.n_draws, self.sums
-        alike = np.full((len(n_draws), len(n_draws)), departures.rho)
-        set_diagonal(alike, 1.0)  # a model is wholly like itself
-        total = NU0 + np.maximum(n_draws - 1.0, 0.0)
-        bank, draws = np.sqrt(NU0 / total), np.sqrt(n_draws / total)
-        measured, noise = draws[:, None] * draws, values.residual_sd * bank
-        of_item = alike * (noise[:, None] * noise) + measured * sums.residual
+        n_draws, sums = prospects.n_draws, self.sums
+        alike, bank, measured = _shares_of_draws(n_draws, departures.rho)
         of_mean = alike * (bank[:, None] * bank) * sums.alike + measured * sums.mean_residual
         # Before its first draw nothing is known of a model's mean residual.
         of_mean.flat[:: len(n_draws) + 1] += np.where(n_draws > 0.0, 0.0, UNKNOWN)
-        prior = departures.prior(
-            values.open_variance, values.misfit, values.estimate, values.inflation
-        )
-        item_variance, mean_variance = self.variances_by_draws(n_draws, values.score_variance)
+        item_variance, mean_variance = self.variances_by_draws(n_draws, prospects.score_variance)
         return Moments(
-            **vars(values),
-            item_covariance=of_item,
+            **vars(prospects),
             mean_covariance=of_mean,
-            prior=prior,
             df_of_draws=self.df_of_draws(n_draws),
             item_variance=item_variance,
             mean_variance=mean_variance,
         )
+
+
+def _shares_of_draws(n_draws: Floats, rho: float) -> tuple[Floats, Floats, Floats]:
+    """Return what `Joint.moments` multiplies a covariance of the bank, and one of the draws, by.
+
+    Returns
+    -------
+    alike : ndarray of shape (n_models, n_models)
+        ``rho``, and 1 of a model with itself.
+    bank : ndarray of shape (n_models,)
+        ``sqrt(NU0 / t_a)``.
+    draws : ndarray of shape (n_models, n_models)
+        ``sqrt(q_a q_b) / sqrt(t_a t_b)``.
+    """
+    alike = np.full((len(n_draws), len(n_draws)), rho)
+    set_diagonal(alike, 1.0)  # a model is wholly like itself
+    total = NU0 + np.maximum(n_draws - 1.0, 0.0)
+    draws = np.sqrt(n_draws / total)
+    return alike, np.sqrt(NU0 / total), draws[:, None] * draws
 
 
 class Move(Enum):
@@ -632,7 +680,8 @@ class Field:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget what `moments`, `result` and `draw_sizes` cache."""
+        """Forget what `prospects`, `moments`, `result` and `draw_sizes` cache."""
+        self._prospects: Prospects | None = None
         self._moments: Moments | None = None
         self._result: Belief | None = None
         self._size: Floats | None = None
@@ -755,34 +804,33 @@ class Field:
 
         The variance is the mean over estimates plus half the mean over differences, which count by
         how much their sign is in doubt. Of a covariance ``M`` of departures, ``n`` draws leave
-        ``M - M (M + S / n)^-1 M``, ``S`` being the covariance of one draw's estimates; what the
-        items left scatter by comes on top. A draw adds to ``n``; the candidate, an item to choose,
-        lowers ``M``.
+        ``M - M (M + S / n)^-1 M``, ``S`` being the covariance of one draw's estimates. A draw adds
+        to ``n``; the candidate, an item to choose, lowers ``M``. What the items left scatter by
+        comes on top of both.
         """
-        moments, n_drawn, size = self.moments(), self.sequence.n_drawn, self.draw_sizes()
-        noise = moments.item_covariance
-        per_draw, noise_of_rest = noise * self._per_draw, noise / max(_mean(moments.n_left), 1.0)
-        gap = moments.estimate[:, None] - moments.estimate
+        prospects, n_drawn, size = self.prospects(), self.sequence.n_drawn, self.draw_sizes()
+        noise = prospects.item_covariance
+        per_draw, gap = noise * self._per_draw, prospects.estimate[:, None] - prospects.estimate
+        squared_errors = spread(prospects.prior + noise / len(size))
         # Near 1 for a pair whose gap is within its standard error.
-        weights = np.exp(-0.5 * gap**2 / spread(moments.prior + noise / len(size))) + _LEAST_WEIGHT
+        weights = np.exp(-0.5 * gap**2 / squared_errors) + _LEAST_WEIGHT
         set_diagonal(weights, 0.0)
-        total = max(float(weights.sum()), _LEAST_WEIGHT)
+        weights /= max(float(weights.sum()), _LEAST_WEIGHT)
+        # The sum over a covariance, each entry times that of `share`, is the mean over estimates
+        # plus half the mean over differences.
+        share = np.negative(weights)
+        set_diagonal(share, weights.sum(axis=1) + 1.0 / len(weights))
 
         def left_open(prior: Floats, draws: float) -> float:
             """Return the variance that so many draws leave of departures with this prior."""
-            covariance = (
-                prior
-                - prior.dot(solved(prior + per_draw / max(draws, 1e-9), prior))
-                + noise_of_rest
-            )
-            of_differences = float((weights * spread(covariance)).sum()) / total
-            return _mean(covariance.diagonal()) + 0.5 * of_differences
+            learned = prior.dot(solved(prior + per_draw / max(draws, 1e-9), prior))
+            return float(np.vdot(share, prior - learned))
 
         left_by_chosen = np.array([member.left_by_chosen(candidate) for member in self.members])
         after = self.model.departures.prior(
-            left_by_chosen, moments.misfit, moments.estimate, moments.inflation
+            left_by_chosen, prospects.misfit, prospects.estimate, prospects.inflation
         )
-        return left_open(moments.prior, n_drawn + 1) < left_open(after, n_drawn)
+        return left_open(prospects.prior, n_drawn + 1) < left_open(after, n_drawn)
 
     def draw_sizes(self) -> Floats:
         """Return the sizes to which the probabilities of a draw are proportional; (n_items,).
@@ -795,7 +843,7 @@ class Field:
             departures, variances = self.model.departures, np.zeros(self.model.items.n_items)
             for member in self.members:
                 variances += member.posterior.kappa * member.posterior.w
-            floor = departures.floor * _mean(self.moments().inflation)
+            floor = departures.floor * _mean(self.prospects().inflation)
             sd = np.sqrt(departures.noise / len(self.members) * variances + floor)
             total = float(sd.sum())
             size = self._size = (1.0 - EVEN) * sd + EVEN * total / len(sd)
@@ -804,14 +852,20 @@ class Field:
 
     # -- what is known --------------------------------------------------------------------------
 
-    def moments(self) -> Moments:
-        """Return the current `Moments`, which are cached."""
-        if self._moments is None:
+    def prospects(self) -> Prospects:
+        """Return the current `Prospects`, which are cached."""
+        if self._prospects is None:
             departures = self.model.departures
             for a in self._changed:
                 self._joint.put(a, self.members[a], departures)
             self._changed.clear()
-            self._moments = self._joint.moments(departures)
+            self._prospects = self._joint.prospects(departures)
+        return self._prospects
+
+    def moments(self) -> Moments:
+        """Return the current `Moments`, which are cached."""
+        if self._moments is None:
+            self._moments = self._joint.moments(self.prospects(), self.model.departures)
         return self._moments
 
     def result(self) -> Belief:

@@ -254,7 +254,7 @@ def test_draws_speak_alone_where_they_state_less_than_the_bank_and_they_together
     t, rbar = np.array([0.5, 0.4]), np.array([0.1, -0.1])
     moments = Moments(
         t, 0.01 * each, each, each, 60.0 * each, n_drawn * each, rbar, 0.0 * each, each, each,
-        each, each, 0.04 * both, drawn * both, 0.001 * both, 20.0 * np.ones((2, 2)),
+        each, each, 0.04 * both, 0.001 * both, drawn * both, 20.0 * np.ones((2, 2)),
         2 * 0.04 * np.ones((2, 2)), 2 * drawn * np.ones((2, 2)),
     )  # fmt: skip
     departures = replace(VAGUE, inflation_of_pairs=inflation, df=60.0)
