@@ -204,6 +204,13 @@ def mask_values(value: Any) -> Any:
     return value
 
 
+def mask_entries(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Mask the values of a mapping as `mask_values` does, and leave its keys."""
+    if _pattern is None:
+        return values
+    return {key: mask_values(value) for key, value in values.items()}
+
+
 def _masked_part(part: str) -> str:
     """Return a text, which may be JSON, without credentials."""
     assert _pattern is not None

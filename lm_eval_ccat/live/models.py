@@ -42,9 +42,10 @@ OutcomesByTask = Mapping[str, Mapping[str, Outcome]]
 OnResult = Callable[[Any], object]
 #: In place of a result: the answers are there and are being scored, so that the model is free.
 SCORING = None
-#: For this share of its latency, and at most so many seconds, an answer waits for others that are
-#: then scored, kept and followed up together.
-GATHER, LONGEST_GATHER = 0.01, 0.01
+#: For this share of its latency an answer waits for others that are then scored, kept and followed
+#: up together, but at least and at most so many seconds; never for more than a larger share.
+GATHER, MOST_GATHER = 0.01, 0.1
+LEAST_GATHER, LONGEST_GATHER = 0.002, 0.01
 #: Answers without a score after which a metric counts as absent although the task declares it.
 ENOUGH_UNSCORED = 10
 
@@ -388,7 +389,9 @@ class HarnessModel(Model):
                 on_result(answered)
             else:
                 self.scoring.update(items)
-                gather = min(GATHER * (time.monotonic() - began), LONGEST_GATHER)
+                latency = time.monotonic() - began
+                gather = min(max(GATHER * latency, LEAST_GATHER), LONGEST_GATHER)
+                gather = min(gather, MOST_GATHER * latency)
                 session.scoring.start(on_result, self._answers, items, answered, gather=gather)
                 # A local model does nothing until the run, woken by this, sends its next items; a
                 # server has other requests meanwhile.

@@ -137,7 +137,7 @@ class ItemSequence:
         >>> ItemSequence(4, seed=0).draw(np.array([1.0, 1.0, 1.0, 1.0]))[1]
         0.25
         """
-        below = np.cumsum(np.where(self.left, size, 0.0))
+        below = (size * self.left).cumsum()
         x = np.random.default_rng([self._seed, len(self.items)]).random() * below[-1]
         item = int(np.searchsorted(below, x, side="right"))
         return item, float(size[item] / below[-1])
