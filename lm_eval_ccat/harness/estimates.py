@@ -134,7 +134,7 @@ def describe(run: TaskRun) -> dict[str, object]:
     ranking, name, in_full = run.ranking, run.name, run.answers_in_full
     ability, ability_se = ranking.abilities[name]
     scorer = run.session.scorer(run.outcome.metric.name)
-    row = ranking.content_of(ranking.row(name))
+    row = ranking.row(name)
     return {
         **_estimated(run),
         **({"outcomes": list(map(_estimated, (run, *run.further)))} if run.further else {}),
@@ -149,9 +149,9 @@ def describe(run: TaskRun) -> dict[str, object]:
         "ability": ability,
         "ability_standard_error": ability_se,
         # Documents drawn at random, and what is odd about them, say something of the others only.
-        "sample": None if run.complete else row["sample"],
-        "findings": [] if run.complete else row["findings"],
-        "failed": row["failed"],
+        "sample": None if run.complete else ranking.sample_of(row),
+        "findings": [] if run.complete else row.findings,
+        "failed": row.failures,
         "place": ranking.places.get(name),
         "cost": {"items": run.n_answers, "usd": run.usd, "money": run.money and dict(run.money)},
         "seconds": round(run.seconds, 3),

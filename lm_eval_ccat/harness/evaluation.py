@@ -234,10 +234,14 @@ def save_results(
         # The tracker only logs what it cannot write.
         if not _are_whole(files, samples):
             raise OSError(f"{folder} does not take them whole; see whether the disk is full")
-        for file in files:
-            target = Path(folder) / file.relative_to(unfinished)
-            target.parent.mkdir(exist_ok=True)
-            file.replace(target)
+        for made in Path(unfinished).iterdir():
+            target = Path(folder) / made.name
+            # A folder of earlier files keeps them; else the new one is moved as a whole.
+            if target.exists():
+                for file in made.iterdir():
+                    file.replace(target / file.name)
+            else:
+                made.replace(target)
     # Raised last, so that what was paid for is on disk.
     if hub_error is not None:
         raise NotPushed(" ".join(str(hub_error).split())[:300]) from hub_error

@@ -25,6 +25,7 @@ from ..errors import UsageError
 from ..methods.method import method_of
 from ..money import Tokens
 from ..ranker.accounts import SLACK
+from ..ranker.families import equal_at_most
 from ..ranker.stopping import has_goal
 from ..simulation.newcomers import Newcomers
 from ..simulation.power import CHANCE, PUBLISHED, STOPS, Power
@@ -297,7 +298,9 @@ def powers(plan: Plan) -> dict[str, Power]:
     whose scores vary as published scores of that kind do.
     """
     spec, size = plan.spec, len(plan.items())
-    n_pairs = len(spec.models) * (len(spec.models) - 1) // 2 if spec.familywise else 1
+    known_means = (plan.known or {}).values()
+    is_exact = not any(known_mean.error for known_mean in known_means)
+    n_pairs = equal_at_most(len(spec.models), len(known_means), is_exact) if spec.familywise else 1
     # Of several pairs each has an equal part of the chance of an error (Bonferroni).
     level = (1.0 - spec.confidence) / max(n_pairs, 1)
     banks = {task: outcome.bank for task, outcome in plan.outcomes.items()}
@@ -417,15 +420,17 @@ def _way_content(plan: Plan, items_per_model: int, tokens: Tokens) -> WayContent
 
 def _tokens_per_item(plan: Plan) -> Tokens:
     """Estimate the mean tokens of an item, from about equally many documents of each task."""
-    lengths: list[Tokens] = []
+    means, sizes = [], []
     for task, outcome in plan.outcomes.items():
         doc_ids = outcome.bank.doc_ids
         step = max(len(doc_ids) * len(plan.outcomes) // DOCUMENTS_LOOKED_AT, 1)
         documents = expected_tokens(plan.sessions.get(task), outcome.bank, doc_ids[::step])
-        lengths += [tokens.usual for tokens in documents.values()]
-    read = float(np.mean([tokens.input for tokens in lengths]))
-    written = float(np.mean([tokens.output for tokens in lengths]))
-    return Tokens(read, written, "estimate")
+        lengths = [(tokens.usual.input, tokens.usual.output) for tokens in documents.values()]
+        means.append(np.mean(lengths, axis=0))
+        sizes.append(len(doc_ids))
+    # A large task has more of all items than a small one, as it has of what answers cost.
+    read, written = np.average(means, axis=0, weights=sizes)
+    return Tokens(float(read), float(written), "estimate")
 
 
 def _items_asked(plan: Plan, items: int) -> int:

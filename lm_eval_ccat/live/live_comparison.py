@@ -19,7 +19,7 @@ from ..errors import UnfinishedError, UsageError
 from ..harness import TaskSession
 from ..methods.belief import BENCHMARK, POPULATION
 from ..metrics.scale import Scale
-from ..money import Price, sum_of
+from ..money import Price
 from ..ranker import StoppingRule
 from ..ranker.difference import Difference
 from ..ranker.standing import Standing
@@ -114,7 +114,7 @@ def compare_live(
         warnings += [f"changed since the comparison began: {change}" for change in result.changes]
         return Comparison(
             *names, margin, spec.confidence, [_compared(run, names, margin)],
-            list(dict.fromkeys(warnings)), sum_of(tally.paid.values()),
+            list(dict.fromkeys(warnings)), tally.money_of_all,
             {name: tally.asked.get(name, 0) for name in asked},
         )  # fmt: skip
 

@@ -203,7 +203,10 @@ def _other_estimates(
     for ranking in stored:
         for peer in (peer for peer in rankings if peer.outcome == ranking.outcome):
             # Intervals of parts of a run hold for other looks than those of the whole.
-            sides = ranking.content["models"], peer.content["models"]
-            logged, value = (side[model]["estimate"] if model in side else 0.0 for side in sides)
+            logged = ranking.content["models"][model]["estimate"]
+            # A run that ranks the model no more, as one that left, has no estimate of it.
+            block = peer.content["models"].get(model)
+            value = math.nan if block is None else block["estimate"]
             if not math.isclose(logged, value, rel_tol=tolerance, abs_tol=tolerance):
-                yield f"{files[-1].name} of {model}: estimate {logged}, the run's {value}"
+                said = "none" if block is None else value
+                yield f"{files[-1].name} of {model}: estimate {logged}, the run's {said}"

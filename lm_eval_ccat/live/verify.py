@@ -333,7 +333,7 @@ def _self_contradictions(result: RankingContent) -> Iterator[str]:
     """Yield where figures contradict each other; an incomplete result raises a `KeyError`."""
     models, order, pairs = result["models"], result["order"], result["pairwise"]
     for name, model in models.items():
-        if model["interval"] and not model.get("known"):
+        if model["interval"]:
             low, high = sorted(model["interval"])
             if not low - CLOSE <= model["estimate"] <= high + CLOSE:
                 yield f"{name}: estimate {model['estimate']} outside {low} to {high}"

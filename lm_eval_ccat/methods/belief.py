@@ -8,7 +8,7 @@ Reference models have no rows here: the matrices of a board of thousands would b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -33,6 +33,8 @@ _MEET = 1e-9
 #: rule out 0 to 4.5% of true differences, with .3 up to 14%, with all at most 2%, but are wider
 #: (docs/evidence/tables.md).
 _APART = 0.5
+#: Pairs from which on equal figures are worth a look (`once_for_equal`): those of 100 models.
+_MANY_PAIRS = 10_000
 #: Items at which the bound of `log_p` is tightest. Between 30 and 100 the share of pairs decided by
 #: 100 items changes by less than a point.
 TIGHT_AT = 60.0
@@ -859,8 +861,49 @@ def losses_to_come(level: Floats | float, losses: Floats, n: Floats) -> Floats:
     >>> losses_to_come(0.05, np.array([0.0, 1.0, 10.0, 100.0]), np.full(4, 100.0)).round(2).tolist()
     [2.95, 3.66, 6.37, 0.0]
     """
-    without = np.maximum(n - losses, 1e-9)
-    return np.asarray(np.maximum(n * betaincinv(losses + 1.0, without, 1.0 - level) - losses, 0.0))
+
+    def upper_limit(level: Floats, losses: Floats, n: Floats) -> Floats:
+        without = np.maximum(n - losses, 1e-9)
+        most = n * betaincinv(losses + 1.0, without, 1.0 - level)
+        return np.asarray(np.maximum(most - losses, 0.0))
+
+    return once_for_equal(upper_limit, level, losses, n)
+
+
+def once_for_equal(function: Callable[..., Floats], *figures: Floats | float) -> Floats:
+    """Return a slow function of the figures of pairs, worked out once for those that are equal.
+
+    A thousand models have a million pairs, and after as many items of each these share all figures,
+    or all but one. Where more than one varies, the function gets all pairs.
+
+    Parameters
+    ----------
+    function : callable
+        Returns an array of the shape of its arguments, element by element.
+    *figures : float or ndarray
+        Its arguments, which are broadcast.
+
+    Examples
+    --------
+    >>> calls = []
+    >>> def log(x, n):
+    ...     calls.append(len(x))
+    ...     return n * np.log(x)
+    >>> once_for_equal(log, np.repeat([1.0, np.e], 5000), 2.0)[[0, 9999]].tolist(), calls
+    ([0.0, 2.0], [2])
+    """
+    arrays = np.broadcast_arrays(*(np.asarray(figure, dtype=np.float64) for figure in figures))
+    # To look for equal figures of few pairs takes longer than the function.
+    if arrays[0].size < _MANY_PAIRS:
+        return function(*arrays)
+    varying = [array for array in arrays if array.min() != array.max()]
+    if len(varying) > 1:
+        return function(*arrays)
+    # The figure that all pairs share serves as well where none varies.
+    key = varying[0] if varying else arrays[0]
+    distinct, places = np.unique(key, return_inverse=True)
+    values = function(*(distinct if array is key else array.flat[:1] for array in arrays))
+    return np.asarray(values[places].reshape(arrays[0].shape))
 
 
 def log_p_of_losses(gap: Floats, loss: Floats, losses: Floats, n: Floats) -> Floats:

@@ -61,15 +61,32 @@ def _true_at_most(belief: Belief, n: int) -> Floats:
     return left
 
 
+def equal_at_most(n_models: int, n_references: int, is_exact: bool) -> int:
+    """Return how many pairs can be equal at once: of models, and of these with reference models.
+
+    Parameters
+    ----------
+    n_models, n_references : int
+    is_exact : bool
+        Whether the means of reference models are known without error: a model equals at most one
+        of those that differ, and to equal several of the same mean is one hypothesis.
+
+    Examples
+    --------
+    >>> equal_at_most(3, 0, True), equal_at_most(3, 5, True), equal_at_most(3, 5, False)
+    (3, 6, 18)
+    """
+    with_references = min(n_references, 1) if is_exact else n_references
+    return n_models * (n_models - 1) // 2 + n_models * with_references
+
+
 def family_size(belief: Belief) -> float:
     """Return how many pairs can be equal at once at most: the divisor of a level for all pairs."""
-    n_models, references = len(belief.location), belief.references
-    distinct = 0
-    # To equal one of several references of the same exact score is one hypothesis.
-    if references is not None:
-        distinct = len(np.unique(references.location) if references.exact else references.names)
-    n = n_models * (n_models - 1) // 2 + n_models * distinct
-    return float(_true_at_most(belief, n)[0]) if n else 1.0
+    references = belief.references
+    n_references, is_exact = (
+        (0, True) if references is None else (len(references.names), references.exact)
+    )
+    return float(max(equal_at_most(len(belief.location), n_references, is_exact), 1))
 
 
 class Family(NamedTuple):

@@ -36,6 +36,7 @@ from ..methods.belief import (
     log_p_of_losses,
     log_p_of_zeros,
     losses_to_come,
+    once_for_equal,
     tail,
     zeros_to_come,
 )
@@ -206,7 +207,8 @@ class Looks:
         limit = self.boundary(level, n, n_items)
         tails = np.maximum(ndtr(-np.minimum(limit, 30.0)), _LEAST_P)
         with np.errstate(invalid="ignore"):
-            student = np.where(np.isinf(df), limit, -stdtrit(np.minimum(df, 1e9), tails))
+            quantile = once_for_equal(stdtrit, np.minimum(df, 1e9), tails)
+            student = np.where(np.isinf(df), limit, -quantile)
         return np.asarray(np.where(np.isinf(limit), np.inf, student))
 
     # -- one evidence -------------------------------------------------------------------------

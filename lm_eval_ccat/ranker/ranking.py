@@ -21,7 +21,7 @@ from ..content import (
     SampleContent,
 )
 from ..methods.belief import BENCHMARK, RUN
-from ..methods.policy import Drawn, Mask
+from ..methods.policy import Mask
 from ..metrics.scale import Floats, Scale
 from ..shown import Shown, ShownTable
 from .columns import ranking_grid
@@ -445,16 +445,18 @@ class Ranking(Shown):
             "n_items": len(row.items),
             "items": list(row.items),
             "draws": list(row.draws),
-            "failed": [{"doc_id": item, "reason": reason} for item, reason in row.failed],
+            "failed": row.failures,
             "cost": row.cost,
             "set_aside": row.set_aside,
             "findings": row.findings,
-            "sample": None if row.sample is None else self._sample_content(row.sample),
+            "sample": self.sample_of(row),
             **self._of_repeats(row),
         }
 
-    def _sample_content(self, drawn: Drawn) -> SampleContent:
-        """Return the JSON values of a mean of random draws, on the metric's own scale."""
+    def sample_of(self, row: ModelRow) -> SampleContent | None:
+        """Return the JSON values of a model's mean of random draws, on the metric's own scale."""
+        if (drawn := row.sample) is None:
+            return None
         return {
             "n": drawn.n,
             "estimate": float(self.scale.restore(drawn.estimate)),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..content import PairContent, PlaceContent
+from ..content import FailureContent, PairContent, PlaceContent
 from ..methods.belief import interval_of_mean
 from ..methods.policy import Drawn, Mask
 from ..methods.sample.repeats import PassAt
@@ -137,6 +137,11 @@ class ModelRow:
     sample: Drawn | None = None
     noise: float | None = None
     pass_at: PassAt | None = None
+
+    @property
+    def failures(self) -> list[FailureContent]:
+        """JSON values of `failed`."""
+        return [{"doc_id": item, "reason": reason} for item, reason in self.failed]
 
 
 _SHOWN = 6  # models of a long tie that `in_words` names

@@ -220,8 +220,11 @@ class Standing:
         if self.barred:
             columns = names + list(belief.references.names if belief.references else ())
             bar = np.zeros((len(names), len(columns)), dtype=bool)
-            for i, j in np.ndindex(bar.shape):
-                bar[i, j] = frozenset((names[i], columns[j])) in self.barred
+            numbers = {name: number for number, name in enumerate(names)}
+            for pair in self.barred:
+                # A model that was set aside has no row.
+                if len(rows := [numbers[name] for name in pair if name in numbers]) == 2:
+                    bar[rows, rows[::-1]] = True
         return Verdicts(
             belief,
             looks.only(active),

@@ -30,7 +30,7 @@ from ..harness.scorers import in_words
 from ..live.identity import header_of_plan
 from ..live.line import GROWTH
 from ..live.result import Observer, result_of
-from ..money import ASSUMED, BILLED, dollars, in_unit, no_money, spent_in_words, sum_of
+from ..money import ASSUMED, BILLED, dollars, in_unit, no_money, spent_in_words
 from ..ranker.columns import (
     TERMINAL,
     Column,
@@ -561,7 +561,7 @@ class Progress(Observer):
         texts, left, currency = [], "", plan.charges.currency
         # All that is billed counts: an answer may be paid for and lost.
         if currency == "usd":
-            money = sum_of(self.book.tally.paid.values()) or no_money()
+            money = self.book.tally.money_of_all or no_money()
             spent = money[BILLED] + money[ASSUMED]
             texts.append(
                 dollars(spent)

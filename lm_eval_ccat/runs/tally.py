@@ -121,7 +121,7 @@ class Tally:
         Requests that were sent and are or may be billed, whether or not their answers count.
     costs, lengths : dict of model to Costs
         Dollars and tokens of single answers.
-    paid : dict of (model, task) to dict of column to float
+    paid : dict of model to dict of task to dict of column to float
         Dollars for all attempts, told or not, where the price is known.
     attempts : dict of model to dict of reason to int
         Attempts without an answer, by their kind of failure.
@@ -176,7 +176,7 @@ class Tally:
     asked: dict[str, int] = _by_model(int)
     costs: dict[str, Costs] = _by_model(lambda: Costs())
     lengths: dict[str, Costs] = _by_model(lambda: Costs())
-    paid: dict[tuple[str, str], dict[str, float]] = _by_model(no_money)
+    paid: dict[str, dict[str, dict[str, float]]] = _by_model(lambda: defaultdict(no_money))
     attempts: dict[str, dict[str, int]] = _by_model(lambda: defaultdict(int))
     answering: set[str] = field(default_factory=set)
     answered: dict[str, int] = _by_model(int)
@@ -324,18 +324,19 @@ class Tally:
 
         None if no price is known.
         """
-        rows = [
-            costs
-            for (name, task_of_costs), costs in self.paid.items()
-            if name == model and task in (None, task_of_costs)
-        ]
-        return sum_of(rows)
+        by_task = self.paid.get(model, {})
+        return sum_of(by_task[name] for name in by_task if task in (None, name))
+
+    @property
+    def money_of_all(self) -> dict[str, float] | None:
+        """What all models cost, as `money` of one."""
+        return sum_of(costs for by_task in self.paid.values() for costs in by_task.values())
 
     def _pay(self, attempt: Answered | Lost) -> None:
         """Add an attempt's dollars to a column of its model and task, if its price is known."""
         if attempt.usd is not None:
             column = attempt.column or UNKNOWN
-            self.paid[attempt.model, attempt.item.task][column] += attempt.usd
+            self.paid[attempt.model][attempt.item.task][column] += attempt.usd
 
     def count_answer(self, answer: Answered) -> None:
         """Add an answer or failure that the Ranker is told."""

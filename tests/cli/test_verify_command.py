@@ -10,7 +10,7 @@ import pytest
 from worlds.bench import write_adaptive
 from worlds.boards import draw, drive, of
 
-from lm_eval_ccat import Ranker, __version__, calibrate
+from lm_eval_ccat import ItemBank, Ranker, __version__, calibrate
 from lm_eval_ccat.cli import verify as verify_command
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.live.stored import stored_rankings
@@ -172,6 +172,16 @@ def test_the_best_of_errors_comes_first_without_contradicting_itself(content):
     assert estimates == sorted(estimates) and self_contradictions(content) == []
     turned = {**content, "scale": {**content["scale"], "higher_is_better": True}}
     assert any("neither that of the ranks" in text for text in self_contradictions(turned))
+
+
+def test_the_estimate_of_a_known_model_lies_in_its_interval_too():
+    ranker = Ranker(ItemBank.blank(range(50)), ["a"], known={"k": 0.4, "l": (0.5, 0.02, 0.5)})
+    for model, item in ranker.ask(10):
+        ranker.tell(model, item, 0.3 + 0.1 * (item % 2))
+    content = ranker.result().to_dict()
+    assert self_contradictions(content) == []
+    content["models"]["l"]["interval"] = [0.6, 0.7]
+    assert self_contradictions(content) == ["l: estimate 0.5 outside 0.6 to 0.7"]
 
 
 @pytest.mark.parametrize(("recorded", "differs"), [(4, False), (3, True), (0, False)])

@@ -278,6 +278,11 @@ def test_files_of_results_are_written_whole_with_their_instruction_or_not_at_all
     [file], [log] = tmp_path.rglob("results_*.json"), tmp_path.rglob("samples_t_*.jsonl")
     assert json.loads(file.read_text())["system_instruction"] == "Be brief."
     assert [json.loads(row)["doc_id"] for row in log.read_text().splitlines()] == [0, 1, 2]
+    # Files of an earlier call stay beside those of a later one, and nothing else is left.
+    file = file.rename(file.with_name("results_2020-01-01T00-00-00.json"))
+    write({})
+    assert file.is_file() and len([*tmp_path.rglob("results_*.json")]) == 2
+    assert [*tmp_path.iterdir()] == [file.parent]
     long_name = "模" * 264
     save_results(str(tmp_path / "long"), long_name, results, {"t": rows}, {})
     [file] = (tmp_path / "long").glob("*/results*.json")

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from lm_eval_ccat import ItemBank
@@ -16,6 +17,7 @@ from lm_eval_ccat.live.plan import Plan, plan_of
 from lm_eval_ccat.live.ranking_run import _ceiling
 from lm_eval_ccat.live.spec import Spec
 from lm_eval_ccat.metrics import known_scale
+from lm_eval_ccat.ranker.references import KnownMean
 
 
 def plan_by(metric: str, n_items: int = 500, **options) -> Plan:
@@ -48,6 +50,32 @@ def test_a_difference_takes_the_answers_and_the_tokens_of_all_models():
     assert needs["right or wrong"]["answers"] == 2 * n
     assert needs["right or wrong"]["input_tokens"] == 2 * n * 30
     assert needs["full"]["items_per_model"] == 500
+
+
+def test_a_full_run_of_two_tasks_reads_the_tokens_of_all_their_documents():
+    lengths = {"small": (20, 1000.0), "large": (380, 10.0)}
+    outcomes = {}
+    for task, (n_items, tokens) in lengths.items():
+        bank = ItemBank.blank(range(n_items), task=task, metric="exact_match")
+        bank = replace(bank, provenance={"tokens": {"input": tokens, "output": 5.0}})
+        outcomes[task] = outcomes_of_banks(bank, {}, task, only_task=False)
+    models = [{"name": name, "model": "dummy"} for name in "ab"]
+    plan = plan_of(Spec.read({"tasks": ["small", "large"], "models": models}), outcomes, {})
+    full = prospects(plan, powers(plan), 0.1)["by_gap"]["0.1"]["full"]
+    assert full["input_tokens"] == 2 * sum(n * tokens for n, tokens in lengths.values())
+
+
+@pytest.mark.parametrize(
+    ("known", "n_pairs"),
+    [({}, 1), ({"k": 0.4}, 3), ({"k": 0.4, "l": 0.5}, 3), ({"k": 0.4, "l": (0.5, 0.02, 0.5)}, 5)],
+)
+def test_what_items_decide_of_all_pairs_counts_those_with_known_models(known, n_pairs):
+    """Enumerated: two equal models equal one exact known model, or any that are not exact."""
+    plan = plan_by("exact_match", familywise=True)
+    means = {name: KnownMean(*np.broadcast_to(mean, 3) * [1, 0, 1]) for name, mean in known.items()}
+    means |= {name: KnownMean(*mean) for name, mean in known.items() if isinstance(mean, tuple)}
+    [power] = powers(replace(plan, known=means or None)).values()
+    assert power.level == pytest.approx(0.05 / n_pairs)
 
 
 @pytest.mark.long

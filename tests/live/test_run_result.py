@@ -63,7 +63,7 @@ def test_dollars_are_those_billed_and_assumed(paid, usd):
     """What may have been billed for an answer that was lost stands beside them."""
     tally = Tally()
     if paid:
-        tally.paid["a", "t"] = {**no_money(), **paid}
+        tally.paid["a"]["t"] = {**no_money(), **paid}
     content = Result(Ranker(ItemBank.blank(range(9)), ["a", "b"]).result(), tally=tally).content
     assert content["usd"] == content["models"]["a"].get("usd") == usd
     assert content["money"] == ({**no_money(), **paid} if paid else None)

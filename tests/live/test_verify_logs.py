@@ -12,6 +12,7 @@ import pytest
 from worlds.bench import TASK
 
 from lm_eval_ccat.live import logs_of_run
+from lm_eval_ccat.live.stored import rankings_in
 from lm_eval_ccat.scores.reading import Logged
 
 
@@ -68,6 +69,12 @@ def test_a_results_file_of_another_estimate_is_found(bench, server, ccat):
     file.write_text(json.dumps(content))
     said = ccat("verify", bench.run(), code=1).out
     assert f"{file.name} of m01: estimate 0.99, the run's 0." in said
+    # A result without the model has no estimate of it, which is not the worst one.
+    result = json.loads((bench.run() / "result.json").read_text())
+    del result["models"]["m01"]
+    rankings = rankings_in(bench.run() / "result.json", result)
+    [said] = logs_of_run._other_estimates(file.parent, "m01", rankings, 1e-9)
+    assert said == f"{file.name} of m01: estimate 0.99, the run's none"
 
 
 @pytest.mark.long

@@ -81,6 +81,19 @@ def test_a_pair_that_is_barred_is_neither_decided_nor_asked_for():
     assert drive(ranker, TELL).pairs[0].barred is False
 
 
+def test_of_many_models_just_the_pairs_that_are_barred_stay_open():
+    level = {"a": 0.1, "gone": 0.3, "b": 0.5, "c": 0.9}
+    ranker = Ranker(ItemBank.blank(range(40)), dict.fromkeys(level, 1.0), stop="limits")
+    for model, item in ranker.ask(4 * 40):
+        ranker.tell(model, item, level[model] + 0.001 * (item % 3))
+    ranker.bar([("c", "a"), ("gone", "b")])
+    ranker.drop("gone", "its server is away")
+    found = ranker.result()
+    assert {(row.a, row.b) for row in found.pairs if row.barred} == {("c", "a")}
+    decided = {pair for pair, decision in found.decisions.items() if decision == "decided"}
+    assert decided == {("c", "b"), ("b", "c"), ("b", "a"), ("a", "b")}
+
+
 @pytest.mark.long
 def test_a_horizon_is_raised_with_the_limit_from_the_next_look_on():
     twins = np.clip(SCORES[1] + np.array([[0.05], [-0.05]]) * (-1.0) ** np.arange(80), 0.0, 1.0)

@@ -20,7 +20,7 @@ from lm_eval_ccat import ItemBank, Ranker
 from lm_eval_ccat.errors import RunError
 from lm_eval_ccat.journal import Journal, JournalFile
 from lm_eval_ccat.masking import MASK, forget, remember
-from lm_eval_ccat.money import Tokens, no_money, sum_of
+from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.records import BeyondBank, End, Fail, Header, Interrupt, Item, Lost, Session, Tell
 from lm_eval_ccat.runs.book import Book, NewAsk
 from lm_eval_ccat.runs.directory import LOG, RunDirectory
@@ -160,7 +160,7 @@ def test_what_the_journal_says_adds_up_and_is_read_back():
     for one in (book, again):
         tally = one.tally
         assert one.ranker.result().cost == {model: spent[model] for model in "ab"}
-        assert sum_of(tally.paid.values()) == {"billed": 3.0, "assumed": 0.0, "unknown": 0.0}
+        assert tally.money_of_all == {"billed": 3.0, "assumed": 0.0, "unknown": 0.0}
         assert sum(tally.answered.values()) == 2
         assert sum(tally.seconds.values()) == pytest.approx(1.5)
         assert [(t.input, t.output) for t in tally.tokens.values()] == [(100, 7)] * 2
@@ -368,10 +368,11 @@ def test_a_refusal_is_one_answer_and_a_task_has_its_own_costs():
     refused = [["I'm sorry, but I cannot help with that."], ["I cannot assist with that."]]
     tally.count_answer(Tell(model="a", item=Item(("t", 0)), score=0.0, responses=refused))
     assert tally.refusals == {"a": 1}
-    paid = {("a", "t"): 1.0, ("a", "u"): 2.0, ("b", "t"): 4.0}
-    tally.paid = {pair: {**no_money(), "billed": usd} for pair, usd in paid.items()}
+    for model, task, usd in (("a", "t", 1.0), ("a", "u", 2.0), ("b", "t", 4.0)):
+        tally.paid[model][task]["billed"] += usd
     billed = [tally.money("a", task)["billed"] for task in ("t", "u", None)]
     assert billed == [1.0, 2.0, 3.0] and tally.money("c") is None
+    assert tally.money_of_all["billed"] == 7.0 and Tally().money_of_all is None
 
 
 def test_no_file_of_a_run_has_the_keys_of_its_configuration(tmp_path):
