@@ -3215,10 +3215,10 @@ BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "pairs in a forecast are counted twice",
-        "lm_eval_ccat/live/forecast",
-        "(len(spec.models) - 1) // 2 if spec.familywise",
-        "(len(spec.models) - 1) if spec.familywise",
-        ("tests/live/test_rank.py",),
+        "lm_eval_ccat/ranker/families",
+        "n_models * (n_models - 1) // 2 + n_models * with_references",
+        "n_models * (n_models - 1) + n_models * with_references",
+        ("tests/live/test_prospects.py",),
     ),
     Bug(
         "a gap of plan is on the scale of 0 to 1",
@@ -4173,8 +4173,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs: a model's money is that of all tasks",
         "lm_eval_ccat/runs/tally",
-        "if name == model and task in (None, task_of_costs)",
-        "if name == model",
+        "for name in by_task if task in (None, name)",
+        "for name in by_task",
         ("tests/runs/test_book.py::test_a_refusal_is_one_answer_and_a_task_has_its_own_costs",),
     ),
     Bug(
