@@ -454,7 +454,17 @@ class Ranking(Shown):
         }
 
     def sample_of(self, row: ModelRow) -> SampleContent | None:
-        """Return the JSON values of a model's mean of random draws, on the metric's own scale."""
+        """Return the JSON values of a model's mean of random draws, on the metric's own scale.
+
+        None for a method that has draws alone, whose estimate is this mean.
+
+        Examples
+        --------
+        >>> from lm_eval_ccat import ItemBank, Ranker
+        >>> ranking = Ranker(ItemBank.blank(range(100)), ["a", "b"]).result()
+        >>> ranking.sample_of(ranking.row("a")) is None
+        True
+        """
         if (drawn := row.sample) is None:
             return None
         return {
