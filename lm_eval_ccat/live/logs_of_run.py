@@ -208,5 +208,5 @@ def _other_estimates(
             block = peer.content["models"].get(model)
             value = math.nan if block is None else block["estimate"]
             if not math.isclose(logged, value, rel_tol=tolerance, abs_tol=tolerance):
-                said = "none" if block is None else value
-                yield f"{files[-1].name} of {model}: estimate {logged}, the run's {said}"
+                figure = "none" if block is None else value
+                yield f"{files[-1].name} of {model}: estimate {logged}, the run's {figure}"
