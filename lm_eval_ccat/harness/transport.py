@@ -96,6 +96,7 @@ class RequestProgress:
         """Note that nothing is waited for any more."""
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def _allow(self, seconds: float, turns: int = TURNS) -> None:
         """Let the limit run out after so many seconds, counted in so many turns of the loop.
@@ -319,7 +320,7 @@ class Transport:
         # The connector notes in it how far the request came. While many models begin, requests wait
         # in this process for seconds, which are not the server's.
         task, progress = asyncio.current_task(), RequestProgress(target.seconds)
-        _PROGRESS.set(progress)
+        before = _PROGRESS.set(progress)
         # To follow a redirect would hand prompts and the key to an address that nobody named.
         options: dict[str, Any] = {
             "headers": target.headers, "proxy": self._proxy, "allow_redirects": False
@@ -338,6 +339,9 @@ class Transport:
                 raise
         finally:
             progress.ends()
+            # The progress knows its task, whose context would else hold it: only the garbage
+            # collector, which goes through all that is in flight, frees such a ring.
+            _PROGRESS.reset(before)
             self._waiting.discard(task)
         # Raised outside the handler, so that it has no cause: aiohttp's own error invents a status
         # if the answer is not HTTP, and whoever looks at causes would believe it.

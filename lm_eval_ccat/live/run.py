@@ -323,7 +323,7 @@ class Run:
         line, interrupts = sender.line, self.interrupts
         self.observer.begin(self.plan, self.book)
         try:
-            with frozen_heap():
+            with frozen_heap(any(model.memory is not None for model in self.models)):
                 sender.open_first()
                 sender.start()
                 while line.end_reason is None and not is_out_of_time:

@@ -848,16 +848,18 @@ def _may_end_early(plan: Plan, n_models: int) -> bool:
 
 
 @contextmanager
-def frozen_heap() -> Iterator[None]:
+def frozen_heap(holds_weights: bool) -> Iterator[None]:
     """Exempt objects that exist now from garbage collection, and collect new ones less often.
 
-    To walk through them would take a sixth of a run. What other code has frozen stays frozen.
+    To walk through them would take a sixth of a run, and through those of hundreds of requests in
+    flight a tenth. What other code has frozen stays frozen. `holds_weights` says whether models
+    compute on this machine: garbage of theirs may hold large arrays.
     """
     ours, thresholds = not gc.get_freeze_count(), gc.get_threshold()
     if ours:
         gc.collect()  # else unused objects, such as a model's weights, would stay
         gc.freeze()
-        gc.set_threshold(10 * thresholds[0], *thresholds[1:])
+        gc.set_threshold((10 if holds_weights else 200) * thresholds[0], *thresholds[1:])
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import queue
 import shutil
@@ -11,6 +12,7 @@ import socketserver
 import threading
 import time
 import urllib.request
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -483,6 +485,29 @@ def test_a_few_turns_of_a_busy_loop_do_not_take_the_time_of_a_request():
     asyncio.run(wait(0.1, turns=4, busy=0.2))
     with pytest.raises(TimeoutError):
         asyncio.run(wait(0.1, turns=400, busy=0.001))
+
+
+def test_a_request_leaves_nothing_to_the_garbage_collector(monkeypatch):
+    """It goes through all that is in flight. A connection keeps what it was made for."""
+    made, progress_type = [], transport_module.RequestProgress
+
+    def progress_of(seconds):
+        progress = progress_type(seconds)
+        made.append(weakref.ref(progress))
+        return progress
+
+    with connected() as (_, lm, _), monkeypatch.context() as patch:
+        patch.setattr(transport_module, "RequestProgress", progress_of)
+        gc.disable()
+        try:
+            for _ in range(3):
+                ask(lm)
+            ends = time.monotonic() + 5
+            while any(progress() for progress in made[1:]) and time.monotonic() < ends:
+                time.sleep(0.005)
+            assert len(made) == 3 and not any(progress() for progress in made[1:])
+        finally:
+            gc.enable()
 
 
 def test_ctrl_c_while_requests_are_handed_over_leaves_the_loop_to_the_next_caller(monkeypatch):
