@@ -26,7 +26,7 @@ SLOWER_IF_SOON, SOON = 0.85, 3.0
 #: Number of answers after which the rate has grown back to where it was refused. The second
 #: constant is a number for each answer that could have come in the pause after the refusal; the
 #: larger number of the two holds.
-RECOVERY, RECOVERY_PER_ANSWER = 65.0, 10.0
+RECOVERY, RECOVERY_PER_ANSWER = 65.0, 20.0
 #: After every `DOUBLING` answers without a refusal, or as many as a recovery takes if these are
 #: more, the rate grows twice as fast, up to `FASTEST`: the limit may have been raised, or set too
 #: low.
@@ -35,6 +35,8 @@ DOUBLING, FASTEST = 100, 0.02
 LONGEST_PAUSE = 60.0
 #: Fewest answers between two refusals that measure the limit.
 ENOUGH_TO_MEASURE = 4
+#: Fewest of each model that measure it so well that the rate recovers slowly.
+ENOUGH_TO_TRUST = 6
 #: Refusals after which a trial may be compared with a slower one, and the highest rate of that as a
 #: share of its own.
 ENOUGH_TO_COMPARE, SLOWER_TRIAL = 3, 0.8
@@ -326,6 +328,8 @@ class RateLimit:
             requests_in_pause = self.rate * self._last_pause
             slower = SLOWER_IF_SOON if self._accepted < SOON * requests_in_pause else SLOWER
             self.rate = min(slower * self.rate, self._accepted_rate(moment))
+            # A few answers after a pause may measure far less than the limit is.
+            is_measured = self._accepted >= ENOUGH_TO_TRUST * len(self.paces)
         # After several refusals without an answer, as of a limit per minute, the model pauses
         # longer instead; the rate stays.
         elif self._refusals_in_a_row <= 1:

@@ -270,13 +270,24 @@ def test_models_of_one_host_use_a_bucket_that_they_share_and_one_that_each_has(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("shared", "least"), [(False, 0.75), (True, 0.85)])
+@pytest.mark.parametrize(("shared", "least"), [(False, 0.75), (True, 0.8)])
 def test_pauses_longer_than_a_bucket_takes_to_fill_are_soon_few(shared, least, monkeypatch):
     """A pause of a second loses what a bucket of twenty cannot hold, so few may be asked for."""
     monkeypatch.setattr("test_rates.LATENCY", 0.3)
     buckets = [Bucket(60.0, 20.0)] * 4 if shared else [Bucket(60.0, 20.0) for _ in range(4)]
     answers = sum(answers_of_one_host(buckets, "whole", 32, seconds=15.0, ahead=64))
     assert answers > least * (1 if shared else 4) * (60.0 * 14.7 + 20.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("rate", "burst"), [(60.0, 20.0), (30.0, 5.0)])
+def test_a_bucket_that_holds_little_is_used_in_spite_of_pauses(rate, burst, shared, monkeypatch):
+    """A pause of a second costs as many requests as the bucket takes in, but for what it holds."""
+    monkeypatch.setattr("test_rates.LATENCY", 0.3)
+    buckets = [Bucket(rate, burst)] * 4 if shared else [Bucket(rate, burst) for _ in range(4)]
+    answers = sum(answers_of_one_host(buckets, "whole", 32, seconds=60.0, ahead=64))
+    assert answers > 0.8 * (1 if shared else 4) * (rate * 59.7 + burst)
 
 
 @pytest.mark.parametrize("pauses", ["none", "exact", "whole"])
