@@ -27,6 +27,10 @@ class UsageError(CcatError):
     exit_code = 2
 
 
+class UnknownTaskError(UsageError):
+    """A name that no task has."""
+
+
 class MetricError(CcatError):
     """A metric that is unknown, or that does not give one score per document."""
 

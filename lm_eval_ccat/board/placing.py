@@ -162,9 +162,12 @@ def _ask(
     from ..live.spec import Spec
 
     spec = Spec.read(config)
-    _require_newcomers(board, spec, name)
     stem = "run" if isinstance(config, Mapping) else safe_name(Path(config).stem)
     run_dir = board.path / RUNS / stem
+    # A kill came after the rows of an earlier call and before the end of its run directory.
+    if (run_dir / JOURNAL).is_file() and _has_rows(board, run_dir):
+        shutil.rmtree(run_dir)
+    _require_newcomers(board, spec, name)
     max_share = _MAX_EMPTY if spec.fail_on_empty is None else spec.fail_on_empty
     resume = (run_dir / JOURNAL).is_file()
     # If too many answers of every model were empty or refusals, the run is begun anew: the user has
@@ -188,6 +191,12 @@ def _ask(
         shutil.rmtree(run_dir)
     known_file.unlink(missing_ok=True)
     return added
+
+
+def _has_rows(board: Board, run_dir: Path) -> bool:
+    """Whether rows of the board name this run's journal, as it is, as their evidence."""
+    evidence = _RunToAdd(run_dir, None).evidence
+    return any(evidence in row.evidence for row in board.ledger.rows())
 
 
 def _rank(
@@ -492,9 +501,19 @@ def _add_run(board: Board, run_dir: Path, name: str | None, max_share: float = _
                 left_out[run.name_on_board(model)] = reason
         if new_rows:
             (board.path / JOURNALS).mkdir(exist_ok=True)
+            _delete_earlier_copies(board, run.journal)
             shutil.copyfile(run.journal, board.path / run.evidence)
             board.ledger.append(new_rows)
     return Added(new_rows, left_out, notes)
+
+
+def _delete_earlier_copies(board: Board, journal: Path) -> None:
+    """Delete copies that a kill left before their rows: no row names them, and the run goes on."""
+    content, named = journal.read_bytes(), {f for row in board.ledger.rows() for f in row.evidence}
+    for file in board.evidence_files:
+        is_unnamed_journal = file.startswith(JOURNALS) and file not in named
+        if is_unnamed_journal and content.startswith((board.path / file).read_bytes()):
+            (board.path / file).unlink()
 
 
 class _RunToAdd:

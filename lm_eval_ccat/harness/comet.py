@@ -88,11 +88,13 @@ class CometWorker:
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        if line:
+        if line.endswith("\n"):
             answer = json.loads(line)
-        # It ended without a line, and wrote why to stderr.
+        # A signal ended it, perhaps in the middle of a line: what it wrote before is not the cause.
+        elif (code := self._process.wait()) < 0:
+            answer = {"error": f"it was killed by signal {-code}; has the machine memory enough?"}
+        # It ended by itself, and wrote why to stderr.
         else:
-            self._process.wait()
             self._stderr.seek(0)
             answer = {"error": _last_line(self._stderr.read())}
         if "error" in answer:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..cluster import address_of
 from ..content import ForecastContent
-from ..errors import HarnessError, JudgeError, OtherScoringError, PromptMismatchError, UsageError
+from ..errors import (
+    HarnessError,
+    JudgeError,
+    OtherScoringError,
+    PromptMismatchError,
+    UnknownTaskError,
+    UsageError,
+)
 from ..integrations.trackers import track, trackers_of
 from ..money import Tokens, dollars, in_unit
 from ..ranker.accounts import SLACK
@@ -180,8 +187,8 @@ def dry_run(
         observer.warn(str(error))
         return forecast_of(spec, bank_plan=plan)
     # The harness need not know the tasks under the names that a bank has for them.
-    except UsageError as error:
-        if not (bank_names_tasks and str(error).startswith("cannot load task")):
+    except UnknownTaskError as error:
+        if not bank_names_tasks:
             raise
         raise UsageError(
             f"{str(error).partition(' (')[0]}; the bank does not state the tokens of its items, so "

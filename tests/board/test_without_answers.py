@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from worlds.server import CompletionsServer
 
-from lm_eval_ccat.board import check, place, standing
+from lm_eval_ccat.board import Board, check, place, placing, standing
+from lm_eval_ccat.board.checking import unnamed_evidence
+from lm_eval_ccat.board.ledger import BoardLedger
+from lm_eval_ccat.errors import UsageError
 
 
 @pytest.fixture
@@ -84,3 +87,41 @@ def test_a_placing_without_any_answer_leaves_no_folder(world, board):
         added = place(board.path, world.config(["m03"]))
         assert list(added.left_out) == ["m03"] and not sum(server.answered.values())
     assert not list((board.path / ".runs").iterdir())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["before the rows", "after the rows"])
+def test_a_kill_while_a_row_is_added_leaves_nothing_once_the_command_is_repeated(
+    world, board, monkeypatch, moment
+):
+    adds = placing._add_run
+
+    def killed(*arguments):
+        if moment == "after the rows":
+            adds(*arguments)
+        raise SystemExit
+
+    def journals():
+        return list((board.path / "journals").iterdir())
+
+    before = len(journals())
+    config, where = world.config(["m05"]), (placing, "_add_run")
+    if moment == "before the rows":
+        where = BoardLedger, "append"
+    with monkeypatch.context() as patch:
+        patch.setattr(*where, killed)
+        with pytest.raises(SystemExit):
+            place(board.path, config)
+    assert len(journals()) == before + 1
+    assert [path.name for path in (board.path / ".runs").glob("rank")] == ["rank"]
+    asked = sum(world.server.asked.values())
+    if moment == "before the rows":
+        [row] = place(board.path, config).rows
+        assert row.model == "m05" and sum(world.server.asked.values()) == asked
+    else:
+        with pytest.raises(UsageError, match="stands on the board since"):
+            place(board.path, config)
+    assert {checked.verdict for checked in check(board.path)} == {"sound"}
+    assert not unnamed_evidence(Board(board.path))
+    assert len(journals()) == before + 1
+    assert not list((board.path / ".runs").glob("rank"))

@@ -78,6 +78,20 @@ def score(*translations):
     return comet_scores(["s"] * len(translations), translations, ["a b"] * len(translations))
 
 
+def test_a_worker_that_is_killed_as_it_answers_is_told_in_a_sentence(loaded, monkeypatch, tmp_path):
+    script = tmp_path / "python"
+    script.write_text("""#!/bin/sh
+echo '{"ready": "m"}'
+read rows
+printf '{"scores": [0.'
+kill -9 $$
+""")
+    script.chmod(0o755)
+    monkeypatch.setenv("CCAT_COMET_PYTHON", str(script))
+    with pytest.raises(MetricError, match=r"failed in .*: it was killed by signal 9; has the"):
+        score("a")
+
+
 def test_the_model_is_loaded_once_and_a_failed_call_does_not_end_it(loaded, monkeypatch, tmp_path):
     assert score("", " ") == [0.0, 0.0] and not loaded.exists()
     assert score("a", "", "a b") == [0.51, 0.0, 1.0]  # clipped

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ...errors import UsageError
+from ...errors import UnknownTaskError, UsageError
 from ...plugins import did_you_mean
 from ...scores.reading import task_of_file
 from .names import attribute, hush, resolve
@@ -86,7 +86,7 @@ def task_manager(
     return manager
 
 
-def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> UsageError:
+def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> UnknownTaskError:
     """Return the error of a name that no index has, with close names.
 
     Raises
@@ -99,7 +99,7 @@ def _unknown(name: str, folders: Sequence[Any], index: Mapping[str, Any]) -> Usa
             _require_task(file)
     defined = dict.fromkeys(n for text in _texts().values() for n in _DEFINED.findall(text))
     suggestion = did_you_mean(name, {**index, **defined}, listing=False)
-    return UsageError(
+    return UnknownTaskError(
         f"cannot load task {name!r}: nothing has that name{suggestion} (all: `lm_eval ls tasks`; "
         "yours: a file or --include_path DIR of `rank`)"
     )
