@@ -501,6 +501,7 @@ class End(Event):
     kind = RecordKind.END
     reason: str = about("Why; empty where the stopping rule says it.")
     gaps: bool = about("Whether answers behind unanswered asks count too, after a deadline.", False)
+    wire: dict[str, int] = about("By model, items in flight then, if any.", empty=dict)
 
     def apply(self, book: Replayed) -> None:
         book.ended, book.closed = self, True

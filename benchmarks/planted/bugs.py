@@ -4320,6 +4320,15 @@ BUGS: tuple[Bug, ...] = (
         ),
     ),
     Bug(
+        "what was under way at the end is forgotten after a kill",
+        "lm_eval_ccat/runs/tally",
+        "self.unheard = dict(record.wire)",
+        "self.unheard = {}",
+        (
+            "tests/live/test_resume.py::test_a_kill_while_the_last_answers_are_waited_for_leaves_them_in_the_bill",
+        ),
+    ),
+    Bug(
         "a resumed run has no ratings of the session before",
         "lm_eval_ccat/harness/judge/rater",
         "self._replies |= _cached_replies(path)",

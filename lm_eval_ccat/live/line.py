@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ..ranker.accounts import SLACK
@@ -103,6 +103,8 @@ class Line:
 
     def __post_init__(self) -> None:
         self.end_reason: str | None = None
+        #: Returns the items in flight by model, which the end of the run states.
+        self.in_flight: Callable[[], dict[str, int]] = dict
         # Asks that are to be sent, by model and number; those released meanwhile are not removed.
         self._waiting: dict[str, deque[Ask]] = {model: deque() for model in self.first_windows}
         self._new: list[NewAsk] = []
@@ -300,7 +302,7 @@ class Line:
         """
         self._write_new()
         self.end_reason = reason
-        self.book.event(End(reason=reason, gaps=gaps))
+        self.book.event(End(reason=reason, gaps=gaps, wire=self.in_flight()))
         self.book.settle()
 
     def _write_new(self) -> None:

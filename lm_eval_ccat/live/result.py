@@ -407,7 +407,7 @@ def state_of(book: Book, folder: Path, recorded: RankingContent | None = None) -
         finished=book.done,
         in_flight=[
             {"model": ask.model, "doc_id": book.journal.item_to_json(ask.item)}
-            for ask in book.unanswered
+            for ask in (*book.unanswered, *book.unheard)
         ],
         # Until a run is over, pairs that are decided may be reopened: no goal counts as met.
         exit_code=result.exit_code if book.done else result.exit_code or TIES,

@@ -501,11 +501,12 @@ class Run:
         # These two may refuse, which has to come before anything is written.
         book.require_change(changed.ranker)
         to_restore = self._to_restore(book, changed)
-        # A session that ended in order has closed the book.
-        was_killed, in_flight = not book.closed, book.tally.wire
+        # A session that ended has closed the book, and may have been killed as it waited for its
+        # last answers. One that was killed before it journalled its windows may have sent one.
+        default, in_flight = (0, book.tally.unheard) if book.closed else (1, book.tally.wire)
+        in_flight = dict.fromkeys((ask.model for ask in book.unanswered), default) | in_flight
         book.write([Session(event="resume")])
-        if was_killed:
-            self._lose_unanswered(book, in_flight)
+        self._lose_unanswered(book, in_flight)
         book.change(changed, identity_of(plan))
         for change in changed.changes:
             # Another version of a library may ask or score in another way.
@@ -542,8 +543,7 @@ class Run:
             # Its answer is kept, and a judge is to rate it.
             if ask.pair in book.unrated:
                 continue
-            # If the run was killed before it journalled its windows, it may have sent one request.
-            remaining[ask.model] = remaining.get(ask.model, 1) - 1
+            remaining[ask.model] -= 1
             if remaining[ask.model] >= 0:
                 usd = self.plan.charges.of_lost_attempt(*ask.pair, UNKNOWN, book.tally).usd
                 book.event(

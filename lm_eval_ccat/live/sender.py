@@ -130,6 +130,7 @@ class Sender:
             plan, book, {model.name: model.slots * model.batch for model in models}
         )
         self.channels = {model.name: Channel(model, plan, self.line) for model in models}
+        self.line.in_flight = self._in_flight
         self._limits: dict[Hashable, RateLimit] = {}
         self._results: queue.SimpleQueue[Returned | None] = queue.SimpleQueue()
         self.interrupts = interrupts
@@ -798,6 +799,15 @@ class Sender:
         channels = [channel for channel in self.channels.values() if not channel.hangs]
         while any(channel.wire for channel in channels) and (left := end - clock()) > 0:
             self.collect(min(left, POLL))
+
+    def _in_flight(self) -> dict[str, int]:
+        """Return by model the items in flight whose answers have not come, if any."""
+        unrated = self.book.unrated
+        counts = {
+            name: sum(ask.pair not in unrated for call in channel.wire for ask in call.asks)
+            for name, channel in self.channels.items()
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def _abandon(self, why: str) -> None:
         """Abandon the requests in flight, and record that their billing is unknown."""

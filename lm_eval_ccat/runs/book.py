@@ -119,6 +119,9 @@ class Book:
         `n_untold` by model.
     ended : End or None
         With what the last session ended.
+    unheard : list of Ask
+        After `settle`: asks in flight at the end of the run of which nothing was heard since, as
+        after a kill.
     accepted : set of str
         The `CHANGES` that are accepted.
     interrupted : str
@@ -139,6 +142,7 @@ class Book:
         self.waiting: dict[ModelItem, Answered] = {}
         self.unrated: dict[ModelItem, Unrated] = {}
         self.ended: End | None = None
+        self.unheard: list[Ask] = []
         self.tally = Tally()
         self.n_told_by_model: dict[str, int] = defaultdict(int)
         self.n_untold_by_model: dict[str, int] = defaultdict(int)
@@ -184,11 +188,22 @@ class Book:
         while self.ended is None and (due := self.next_told) is not None:
             self.tell(due)
         if self.ended is not None:
+            self.unheard = self._unheard()
             for ask in list(self._open.values()):
                 self._close(ask, LEFT)
                 self.ranker.release(*ask.pair)
             if self.ended.reason:
                 self.ranker.stop(self.ended.reason)
+
+    def _unheard(self) -> list[Ask]:
+        """Return the oldest asks of each model, as many as are `Tally.unheard`."""
+        counts = dict(self.tally.unheard)
+        asks = []
+        for ask in self.unanswered:
+            if counts.get(ask.model) and ask.pair not in self.unrated:
+                counts[ask.model] -= 1
+                asks.append(ask)
+        return asks
 
     @property
     def next_told(self) -> Ask | None:

@@ -20,6 +20,7 @@ from ..records import (
     Drop,
     End,
     Fail,
+    Interrupt,
     Lost,
     Record,
     Restore,
@@ -161,6 +162,8 @@ class Tally:
         Those of `set_aside` that may come back by themselves.
     wire : dict of model to int
         Most items that a model could have in flight at once in the last session.
+    unheard : dict of model to int
+        Items in flight when the run ended, of which the journal says nothing since.
     ever_set_aside : bool
         Whether a model was ever set aside, so that no other run asks exactly the same.
     by_clock : str
@@ -200,6 +203,7 @@ class Tally:
     set_aside: dict[str, str] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
     wire: dict[str, int] = field(default_factory=dict)
+    unheard: dict[str, int] = field(default_factory=dict)
     ever_set_aside: bool = False
     by_clock: str = ""
     changes: list[Change] = field(default_factory=list)
@@ -217,6 +221,7 @@ class Tally:
         self._count_time(record)
         if isinstance(record, Answered) and record.has_answer:
             self.answering.add(record.model)
+        self._count_heard(record)
         match record:
             case Unrated():
                 self._unrated[record.pair] = record.usd or 0.0
@@ -252,6 +257,18 @@ class Tally:
                 self.changes.append(record)
             case Warn():
                 self.warnings |= dict.fromkeys(record.texts)
+
+    def _count_heard(self, record: Record) -> None:
+        """Count what the journal says of the items that were in flight when the run ended."""
+        match record:
+            case End():
+                self.unheard = dict(record.wire)
+            case Windows() | Interrupt():
+                self.unheard = {}
+            # An answer that a judge has rated since was counted when it arrived.
+            case Answered() | Lost() if not record.beyond and self.unheard.get(record.model):
+                if not (isinstance(record, Answered) and record.pair in self._unrated):
+                    self.unheard[record.model] -= 1
 
     def _count_time(self, record: Record) -> None:
         """Add the seconds since the record before, unless the run stood still or was over."""

@@ -218,3 +218,36 @@ def test_a_model_that_joins_gets_its_place_and_a_curve_of_its_own(bench, server,
     ccat("verify", bench.run())
     ccat("report", bench.run())
     assert THREE[2] in (bench.run() / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.long
+def test_a_kill_while_the_last_answers_are_waited_for_leaves_them_in_the_bill(bench, server, ccat):
+    """Of what was in flight at the deciding answer, nothing is heard after a kill."""
+    server.latency = 0.1
+    models = ["m01", "m03", "m11"]
+    settings = {
+        "entry": {"price": {"item": 0.01}, "concurrency": 8},
+        "bank": None,
+        "max_items": 119,
+    }
+    bench.ranked(server, models, (0, 3), **settings)
+    journal = bench.run() / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    [end] = [n for n, line in enumerate(lines) if '"op":"end"' in line]
+    billed = 0.01 * sum(server.answered.values())
+    whole = content_of(bench.folder / "rank.yaml")
+    assert sum(whole["money"].values()) >= billed - 1e-9
+    assert lines[end + 1 :] and not state(bench.run()).content["in_flight"]
+    # Killed then: at the end, and after one of the answers that were waited for.
+    for n_heard in (0, 1):
+        journal.write_text("".join(lines[: end + 1 + n_heard]))
+        content = state(bench.run()).content
+        in_flight = len(content["in_flight"])
+        assert sum(content["money"].values()) + 0.01 * in_flight >= billed - 1e-9
+        assert in_flight <= 24 - n_heard
+        ccat("rank", bench.folder / "rank.yaml", "--resume", code=(0, 3))
+        resumed = content_of(bench.folder / "rank.yaml")
+        assert sum(resumed["money"].values()) >= billed - 1e-9
+        assert journal.read_text().count('"why":"killed"') == in_flight > 0
+        assert facts(resumed) == facts(whole)
+        assert not state(bench.run()).content["in_flight"]
