@@ -25,7 +25,7 @@ os.environ["TQDM_DISABLE"] = "1"
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from worlds.chaos import EDITS, ENDINGS, SERVER_FAULTS, Night
+from worlds.chaos import BROUGHT_ABOUT, EDITS, ENDINGS, SERVER_FAULTS, Night
 from worlds.stages import made_stage, real_stage
 
 
@@ -59,7 +59,13 @@ def main() -> None:
             longest = max(longest, night.longest)
             for trouble in troubles[-3:] if night.troubles else ():
                 print(f"  {trouble}", flush=True)
-    kinds = [*SERVER_FAULTS, *ENDINGS[:-1], "taken up again", *(f"edit: {e}" for e in EDITS)]
+    kinds = [
+        *SERVER_FAULTS,
+        *ENDINGS[:-1],
+        *BROUGHT_ABOUT,
+        "taken up again",
+        *(f"edit: {e}" for e in EDITS),
+    ]
     for kind in kinds:
         print(f"{kind:<26} {fired[kind]:>6}")
     print(

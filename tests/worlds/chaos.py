@@ -41,6 +41,8 @@ from .stages import Stage
 #: Seconds in which a session ends, whatever happens to it; generous, for a busy machine.
 LIMIT = 120.0
 PRICES = (0.01, 0.02, 0.05)
+#: Requests at once of each model, more than one needs.
+MANY_SLOTS = 64
 #: What the server does of what a provider would bill; an answer by itself is "".
 BILLED = {"", "hang", "drip", "garbage", "cut", "swap", "truncate", "think"}
 #: Those that a model can read.
@@ -63,6 +65,8 @@ SERVER_FAULTS = (
 )  # fmt: skip
 #: Those of a process of its own come first.
 ENDINGS = ("kill", "hangup", "torn write", "full disk", "interrupt", "deadline", "none")
+#: What edits bring about, in the session after.
+BROUGHT_ABOUT = ("many slots", "certificate error")
 ENDED_BY = {"kill": signal.SIGKILL, "hangup": signal.SIGHUP}
 EDITS = (
     "concurrency", "timeout", "price", "budget", "added model", "url", "items", "turns", "scorer",
@@ -373,6 +377,8 @@ class Night:
         self._settle()
         self.billed += price * sum(_is_billed(kind) for *_, kind in self.server.log[before:])
         self._look(where, ended=ending == "none")
+        self.fired["many slots"] += held["at_once"] == MANY_SLOTS
+        self.fired["certificate error"] += bool(held["untrusted"]) and self._was_distrusted()
         self.settings["untrusted"] = ""  # its owner has mended it
 
     def _here(self, resume: bool, retry: bool, ending: str, after: int) -> None:
@@ -425,6 +431,13 @@ class Night:
             child.kill()
             child.join()
 
+    def _was_distrusted(self) -> bool:
+        """Whether the model whose certificate nobody trusts was set aside for it."""
+        if not JournalFile(self.run_dir / "journal.jsonl").exists():
+            return False
+        reason = rebuild(self.run_dir).tally.set_aside.get(self.settings["untrusted"], "")
+        return "certificate" in reason
+
     def _settle(self) -> None:
         """Wait until the server is at rest: what hangs there may be billed all the same."""
         end = time.monotonic() + LIMIT / 2
@@ -439,7 +452,7 @@ class Night:
             if edit == "added model" and not self.later:
                 continue
             change: dict[str, Callable[[], Any]] = {
-                "concurrency": lambda: now.update(at_once=rng.choice((1, 2, 4, 64))),
+                "concurrency": lambda: now.update(at_once=rng.choice((1, 2, 4, MANY_SLOTS))),
                 "timeout": lambda: now.update(timeout=rng.choice((1.0, 1.2, 1.5))),
                 "price": lambda: now.update(price=rng.choice(PRICES)),
                 "budget": lambda: now.update(budget=rng.choice((None, {"usd": 3.0}))),
