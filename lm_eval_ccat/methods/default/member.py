@@ -524,7 +524,9 @@ class ScorePosterior:
         """Take Newton steps from the last mode to the new one; set `z` and `covariance`.
 
         Each step takes the noise, which depends on the ability, as fixed. Steps can therefore
-        alternate between two abilities; each time a step turns back, later steps are halved.
+        alternate between two abilities; each time a step turns back, later steps are halved. A step
+        changes the weights of all scores, so each solves anew: to update the covariance by the row
+        of the last score would not be exact.
         """
         items, prior, z = self.items, self._prior, self.z
         share, last_step = 1.0, np.zeros(len(z))  # share of a step that is taken
