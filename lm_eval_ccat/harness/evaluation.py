@@ -234,14 +234,14 @@ def save_results(
         # The tracker only logs what it cannot write.
         if not _are_whole(files, samples):
             raise OSError(f"{folder} does not take them whole; see whether the disk is full")
-        for results in Path(unfinished).iterdir():
-            target = Path(folder) / results.name
+        for written in Path(unfinished).iterdir():
+            target = Path(folder) / written.name
             # A folder of earlier files keeps them; else the new one is moved as a whole.
             if target.exists():
-                for file in results.iterdir():
+                for file in written.iterdir():
                     file.replace(target / file.name)
             else:
-                results.replace(target)
+                written.replace(target)
     # Raised last, so that what was paid for is on disk.
     if hub_error is not None:
         raise NotPushed(" ".join(str(hub_error).split())[:300]) from hub_error
