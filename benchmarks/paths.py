@@ -35,8 +35,8 @@ from benchmarks.sources import ROOT, code
 from benchmarks.worlds import COLUMNS, WORLDS, Path, data_files, paths_of
 from lm_eval_ccat.methods.belief import log_p_of_zeros, tail
 from lm_eval_ccat.methods.method import method as method_named
-from lm_eval_ccat.metrics.scale import Floats
-from lm_eval_ccat.ranker.looks import Looks
+from lm_eval_ccat.methods.policy import Mask
+from lm_eval_ccat.ranker.looks import FAR_END, Looks
 
 CACHE = File(os.environ.get("XDG_CACHE_HOME", File.home() / ".cache")) / "lm-eval-ccat" / "paths"
 #: What a path depends on. Verdicts, looks and stopping rules are read off it.
@@ -96,10 +96,10 @@ def kept(folder: File, worlds: Iterable[str], method: str) -> Iterator[Path]:
 # -- rules ----------------------------------------------------------------------------------------
 
 #: Of a path and a horizon: at which looks the pair is decided; shape (n_looks,).
-Rule = Callable[[Path, int], Floats]
+Rule = Callable[[Path, int], Mask]
 
 
-def by_looks(looks: Looks, path: Path) -> Floats:
+def by_looks(looks: Looks, path: Path) -> Mask:
     """Return at which looks a rule of the ranker decides a pair, by the belief at each."""
     size = np.abs(path.gap)
     tails = tail(size, path.variance, path.df)
@@ -112,18 +112,18 @@ def by_looks(looks: Looks, path: Path) -> Floats:
     return np.asarray((log <= np.log(LEVEL)) & (size > 0.0))
 
 
-def ranker(path: Path, horizon: int) -> Floats:
+def ranker(path: Path, horizon: int) -> Mask:
     """The ranker's own rule."""
     with_bank = method_named(path.method).calibrates
     return by_looks(Looks(horizons=(horizon,), with_bank=with_bank), path)
 
 
-def unlimited(path: Path, horizon: int) -> Floats:
+def unlimited(path: Path, horizon: int) -> Mask:
     """The ranker's own rule where no horizon is known."""
     return by_looks(Looks(), path)
 
 
-def one(path: Path, horizon: int) -> Floats:
+def one(path: Path, horizon: int) -> Mask:
     """A single look, at the horizon."""
     return np.asarray(by_looks(Looks(single_look=True), path) & (path.n == horizon))
 
@@ -161,20 +161,33 @@ def moved(path: Path, by: float) -> Path:
     return replace(path, looks=looks)
 
 
-def less_the_truth(path: Path) -> Path:
-    """Return a path whose differences are those from the true one.
+def excludes(rule: Rule, path: Path, horizon: int, difference: float) -> Mask:
+    """Return at which looks the interval that inverts a rule excludes a difference.
 
-    A rule decides it where the interval that inverts the rule excludes the true difference.
+    Only the end beside 0 of a pair that the rule decides lies where the rule says: with a bank, the
+    ranker moves the others out (`FAR_END`).
     """
-    return replace(moved(path, -float(np.subtract(*path.truth))), truth=np.zeros(2))
+    horizon = min(horizon, int(path.n.max()))
+    within = path.n <= horizon
+    apart = moved(path, -difference)
+    beyond = rule(apart, horizon) & within
+    if rule is one or not method_named(path.method).calibrates:
+        return beyond
+    decides = rule(path, horizon) & (apart.gap * path.gap > 0.0)
+    looks = apart.looks.copy()
+    looks[:, COLUMNS.index("variance")] *= FAR_END**2
+    return beyond & (decides | rule(replace(apart, looks=looks), horizon))
+
+
+def ruled_out(rule: Rule, path: Path, horizon: int) -> bool:
+    """Return whether the interval at any look excludes the true difference."""
+    return bool(excludes(rule, path, horizon, float(np.subtract(*path.truth))).any())
 
 
 def called_equivalent(rule: Rule, path: Path, horizon: int, margin: float) -> bool:
-    """Whether any look shows that two models differ by less than a margin, of scores in [0, 1]."""
-    horizon = min(horizon, int(path.n.max()))
-    below, above = moved(path, -margin), moved(path, margin)
-    close = rule(below, horizon) & (below.gap < 0.0) & rule(above, horizon) & (above.gap > 0.0)
-    return bool((close & (path.n <= horizon)).any())
+    """Return whether any look shows that two models differ by less than a margin, on [0, 1]."""
+    below, above = (excludes(rule, path, horizon, end) for end in (-margin, margin))
+    return bool((below & above & (np.abs(path.gap) < margin)).any())
 
 
 def equivalences(
@@ -208,7 +221,7 @@ def share(values: Sequence[bool], cells: Sequence[object]) -> str:
 
 def table(paths: Sequence[Path], rules: dict[str, Rule], horizons: Sequence[int]) -> str:
     """Return, by horizon, world and rule, what is decided; ratios are to the first rule."""
-    lines, apart = [], [less_the_truth(path) for path in paths]
+    lines = []
     head = (
         f"{'equal called different':>48}{'truth ruled out':>16}{'real decided':>16}"
         "  wrong  items  ratio"
@@ -218,7 +231,9 @@ def table(paths: Sequence[Path], rules: dict[str, Rule], horizons: Sequence[int]
         stops = {
             name: [stop(rule, path, horizon) for path in paths] for name, rule in rules.items()
         }
-        off = {name: [stop(rule, path, horizon) for path in apart] for name, rule in rules.items()}
+        off = {
+            name: [ruled_out(rule, path, horizon) for path in paths] for name, rule in rules.items()
+        }
         first = next(iter(stops.values()))
         worlds = list(dict.fromkeys(path.world for path in paths))
         for world in (*worlds, "all"):
@@ -232,19 +247,20 @@ def table(paths: Sequence[Path], rules: dict[str, Rule], horizons: Sequence[int]
 def _row(
     paths: Sequence[Path],
     found: Sequence[Stop],
-    off: Sequence[Stop],
+    off: Sequence[bool],
     first: Sequence[Stop],
     chosen: Sequence[int],
 ) -> str:
     equal = [k for k in chosen if paths[k].equal]
     real = [k for k in chosen if not paths[k].equal]
     cell = {k: (paths[k].table, paths[k].fold) for k in chosen}
+    decides = [stop.decided for stop in found]
     both = [k for k in real if found[k].decided and first[k].decided]
     ratio = np.mean([np.log(found[k].items / first[k].items) for k in both]) if both else np.nan
     items = np.mean([found[k].items for k in real]) if real else np.nan
     different, ruled_out, decided = (
-        share([stops[k].decided for k in which], [cell[k] for k in which])
-        for stops, which in ((found, equal), (off, real), (found, real))
+        share([values[k] for k in which], [cell[k] for k in which])
+        for values, which in ((decides, equal), (off, real), (decides, real))
     )
     wrong = sum(found[k].wrong for k in real)
     shares = f"{different} of {len(equal):<6}{ruled_out:>16}{decided:>16}"

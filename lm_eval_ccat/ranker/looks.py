@@ -48,6 +48,12 @@ from .boundary import FIRST_LOOK, Horizon, clock, governing_horizons
 #: of them is too small (F. Yates, Supplement to the Journal of the Royal Statistical Society 1,
 #: 1934). The boundary of many looks has slack for that.
 HALF_EVENT = 0.5
+#: By how much an end of an interval that decides nothing lies farther out where estimates rest on a
+#: bank. It draws differences towards 0 by a little more than their errors say: without this, the
+#: intervals of 6.5% of real pairs exclude the true difference at some look within 200 items, most
+#: of them because it is larger; with it, 5.0% (benchmarks/paths.py; docs/evidence/tables.md). No
+#: end moves across 0, so that no pair stays open for it; only equivalence takes more answers.
+FAR_END = 1.1
 #: Rounding error allowed in sums of scores.
 ROUNDING = 1e-10
 _LEAST_P = 1e-300
@@ -140,6 +146,14 @@ class Looks:
     def _events_subtracted(self) -> float:
         """Events of noise to subtract from a gap: `HALF_EVENT` in one look at repeats, else 0."""
         return HALF_EVENT if self.single_look and self.pass_length else 0.0
+
+    @property
+    def _far_end(self) -> float:
+        """Factor of the errors at an end that decides no order: `FAR_END`, or 1.
+
+        Without a bank nothing draws differences together; a single look is off by .5% at most.
+        """
+        return FAR_END if self.with_bank and not self.single_look else 1.0
 
     def _with_noise_either_way(self, gaps: Gaps) -> Gaps:
         """Return gaps of repeated answers with one `zero_loss`, an event of noise, for both models.
@@ -255,7 +269,7 @@ class Looks:
         within = min_difference / gaps.slope
         below, above = within - gaps.gap - gaps.rise, within + gaps.gap - gaps.drop
         lower, upper = (
-            gaps._replace(variance=gaps.variance + on_top)
+            gaps._replace(variance=self._far_end**2 * (gaps.variance + on_top))
             for on_top in (gaps.drop_variance, gaps.rise_variance)
         )
         close = np.minimum(beyond(below, column_zeros, upper), beyond(above, row_zeros, lower))
@@ -364,9 +378,9 @@ class Looks:
     def _half_widths(self, level: Floats | float, gaps: Gaps, n_items: float) -> Floats:
         """Return how far the lower ends lie below the differences.
 
-        This inverts `_beyond`. Rare losses, and variance beyond the banks between tested models,
-        widen intervals, but change no decision. So rare losses move no end across 0, and variance
-        beyond the banks moves no end that excludes 0.
+        This inverts `_beyond`. Rare losses, `FAR_END`, and variance beyond the banks between tested
+        models widen intervals, but change no decision. So rare losses move no end across 0, and the
+        others move no end that excludes 0.
         """
         zeros = _Zeros.of_row(gaps)
         errors = self.half_width(level, gaps.df, gaps.n, n_items)
@@ -376,9 +390,9 @@ class Looks:
         if self._weighs_noise_to_come:
             half_width = np.maximum(half_width, zeros_to_come(level, zeros.n) * zeros.loss)
         # Beside known models the variance on top is in `deciding` already.
-        if gaps.drop_variance.any():
+        if self._far_end > 1.0 or gaps.drop_variance.any():
             with np.errstate(invalid="ignore"):
-                wider = errors * np.sqrt(gaps.variance + gaps.drop_variance)
+                wider = errors * self._far_end * np.sqrt(gaps.variance + gaps.drop_variance)
             wider = np.maximum(half_width, wider)
             # An end that excludes 0 stays.
             half_width = np.where(half_width < gaps.gap, half_width, wider)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks import paths, worlds
 from benchmarks.remade import made
 from lm_eval_ccat import ItemBank, Ranker, calibrate
+from lm_eval_ccat.methods.belief import Belief
+from lm_eval_ccat.ranker.looks import Looks
 
 LONGEST = 40
 TABLE = made(16, 120)
@@ -57,11 +61,28 @@ def test_a_real_pair_says_whether_a_rule_ever_rules_out_its_true_difference() ->
         figures = {**rows, "gap": gap, "variance": error**2}
         looks = np.column_stack([figures.get(c, 0.0) * np.ones(21) for c in worlds.COLUMNS])
         path = worlds.Path("default", "made", "made", 0, False, 400, np.array([0.6, 0.5]), looks)
-        off = paths.stop(paths.one, paths.less_the_truth(path), 30)
-        assert off.decided == expected
+        assert paths.ruled_out(paths.one, path, 30) == expected
         assert paths.stop(paths.one, path, 30).decided == (gap > 1.96 * error)
         said = paths.table([path], {"one": paths.one}, [30]).splitlines()[-1]
         assert said.split()[:6] == ["all", "one", "-", "of", "0", f"{100.0 * expected:.1f}"]
+
+
+@pytest.mark.parametrize(("gap", "truth"), [(0.3, 0.32), (0.3, 0.28), (0.02, 0.04), (-0.02, 0.0)])
+def test_what_the_rankers_rule_rules_out_lies_outside_its_intervals(gap: float, truth: float):
+    n, excluded = np.arange(10.0, 31.0), []
+    for error in np.linspace(0.002, 0.02, 40):
+        figures = {"had_a": n, "had_b": n, "df": np.inf, "n": n, "gap": gap, "variance": error**2}
+        looks = np.column_stack([figures.get(c, 0.0) * np.ones(21) for c in worlds.COLUMNS])
+        means = np.array([0.5 + truth, 0.5])
+        path = worlds.Path("default", "made", "made", 0, False, 400, means, looks)
+        said = paths.excludes(paths.ranker, path, 30, truth)[-1]
+        belief = Belief.independent([gap, 0.0], [error / 2**0.5] * 2, n=[30, 30], n_items=400)
+        none = np.zeros((2, 2))
+        belief = replace(belief, pair_zero_loss=none, rare_loss=none)
+        low, high = (float(e[0, 1]) for e in Looks(horizons=(30,)).ends(belief, 0.05, 0.05))
+        assert said == (not low < truth < high)
+        excluded.append(said)
+    assert any(excluded) and not all(excluded)
 
 
 def test_a_pair_is_called_equivalent_where_its_interval_at_one_look_lies_within_the_margin() -> (

@@ -16,6 +16,7 @@ from lm_eval_ccat.ranker.verdicts import DECIDED, EQUIVALENT, OPEN, Verdicts
 RULES = [Looks(single_look=True), Looks(), Looks(horizons=(150,))]
 RULES.append(Looks(horizons=(60, 200), starts=(10, 40)))
 RULES.append(Looks(horizons=(150, 300), starts=(10, 90), pass_length=30))
+RULES += [Looks(with_bank=False), Looks(horizons=(150,), with_bank=False)]
 
 
 def two(gap: float, slope: float, zero: float, lean: float, df: float) -> Belief:
@@ -44,13 +45,27 @@ def test_an_interval_ends_where_a_look_stops_deciding(looks, slope, zero, lean, 
         belief = two(gap, slope, zero, lean, df)
         return Verdicts(belief, looks.after(belief, 0.05, d), "ab", min_difference=d)
 
-    gap = 0.04
-    low, high = (float(end[0, 1]) / slope for end in judged(gap).intervals())
-    assert low < 0.0 < high and judged(gap).state[0, 1] == OPEN
-    for side, arm in ((1.0, gap - low), (-1.0, high - gap)):
+    def ends(gap: float) -> tuple[float, float]:
+        low, high = (float(end[0, 1]) / slope for end in judged(gap).intervals())
+        return low, high
+
+    # A decided pair shows how far the end beside 0 lies from the difference.
+    apart = 0.9
+    below, above = apart - ends(apart)[0], ends(-apart)[1] + apart
+    assert below < apart and above < apart
+    for side, arm in ((1.0, below), (-1.0, above)):
         for nearer, state in ((1e-6, OPEN), (-1e-6, DECIDED)):
             found = judged(side * (arm - nearer))
             assert found.state[0, 1] == state and found.sign[0, 1] == (side if state else 0)
+    gap = 0.04
+    low, high = ends(gap)
+    assert low < 0.0 < high and judged(gap).state[0, 1] == OPEN
+    # Ends that decide nothing lie farther out with a bank, and nowhere else.
+    wider = 1.1 if looks.with_bank and not looks.single_look else 1.0
+    if zero == lean == 0.0:
+        assert gap - low == pytest.approx(wider * below) and high - gap == pytest.approx(
+            wider * above
+        )
     farthest = max(-low, high) * slope
     for d, state in ((farthest - 1e-6, OPEN), (farthest + 1e-6, EQUIVALENT)):
         assert judged(gap, d).state[0, 1] == state
