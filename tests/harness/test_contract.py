@@ -40,6 +40,7 @@ from lm_eval_ccat.metrics import Metric, Scale
 from lm_eval_ccat.metrics.text_pairs import MetricName
 from lm_eval_ccat.money import Tokens
 from lm_eval_ccat.ranker import Ranking
+from lm_eval_ccat.ranker.rows import ModelRow
 
 ROOT = Path(lm_eval_ccat.__file__).parent
 HARNESS = ROOT / "harness"
@@ -220,7 +221,7 @@ def test_every_attribute_that_is_read_is_listed():
         types.CodeType, io.StringIO, os.path, subprocess.Popen, hashlib.sha256(), Path,
         threading.Lock(),
         string.Template(""), datetime.timedelta, functools.partial(int),
-        Ranking, ItemBank, Metric, MetricName, Scale, IndexEntry,
+        Ranking, ModelRow, ItemBank, Metric, MetricName, Scale, IndexEntry,
         internals.Requests, JudgeSettings, Usage, Served, ServerCall, ServerError("", ""), Tokens,
     ]  # fmt: skip
     listed = set(" ".join([*ATTRIBUTES.values(), *STOCK.values()]).split())
