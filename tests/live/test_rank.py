@@ -360,7 +360,7 @@ def planned(**settings):
     plan = {
         "spec": spec, "items": lambda: range(100), "warmup_items": 10, "most_repeats": 1,
         "scale": Scale(0, 50, higher_is_better=False), "label": "f of t", "sessions": {},
-        "noisy": False,
+        "noisy": False, "known": None,
         "outcomes": {"t": outcome},
         "weighted_outcomes": [outcome], "outcome": outcome, "warnings": (),
         "charges": SimpleNamespace(forecasts=costs, budget=None), "warmup_ignores_limits": False,
