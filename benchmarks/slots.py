@@ -5,7 +5,7 @@ a fixed latency. Printed for each number of slots: answers that the server was a
 that the result uses, their ratio beyond the first 16 of each model, and seconds, relative to those
 with 8 slots.
 
-    python benchmarks/slots.py [--beside OLDER] [--slots 8,32,128] [--latency 0.3]
+    python benchmarks/slots.py [--beside OLDER] [--slots 8,32,128] [--latency 0.3] [--order arrival]
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--slots", default="8,32,128", help="requests at once of each model")
     parser.add_argument("--latency", type=float, default=0.3, help="seconds (default: 0.3)")
     parser.add_argument("--items", type=int, default=1000)
+    parser.add_argument("--order", help="`arrival` tells answers as they come")
     args = parser.parse_args()
     trees = [*([args.beside.resolve()] if args.beside else []), HERE]
     with tempfile.TemporaryDirectory() as folder:
@@ -57,8 +58,9 @@ def main() -> None:
                     for slots in map(int, args.slots.split(",")):
                         name = f"run{loopback.received(url)}"
                         config = bench.config(
-                            url, models, name=name, entry={"concurrency": slots}, **settings
-                        )
+                            url, models, name=name, entry={"concurrency": slots},
+                            **({"order": args.order} if args.order else {}), **settings,
+                        )  # fmt: skip
                         before, began = loopback.received(url), time.perf_counter()
                         done = subprocess.run(
                             [sys.executable, "-c", CODE, "rank", str(config)],
