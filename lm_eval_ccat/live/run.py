@@ -39,6 +39,7 @@ from ..records import (
     Lost,
     Restore,
     Session,
+    Unrated,
     Warn,
 )
 from ..runs.book import Book
@@ -147,7 +148,7 @@ class Run:
                 stack.callback(self.directory.release)
                 if self.resume and not self.directory.journal.exists():
                     raise UsageError(f"{folder} holds no ranking yet; start it without --resume")
-                if not self.resume and holds_answers(self.directory):
+                if not self.resume and holds_answers(self.directory, self.spec):
                     raise RunError(
                         f"{folder} already holds a ranking; continue it with --resume, show it "
                         f"with `lm-eval-ccat rank {folder}`, or choose another --run_dir"
@@ -659,21 +660,31 @@ def _pattern_of(model: str) -> str:
     return rf"config\.models\[{re.escape(model)}\]"
 
 
-def holds_answers(directory: RunDirectory) -> bool:
+def holds_answers(directory: RunDirectory, spec: Spec | None = None) -> bool:
     """Whether the journal holds what a new run must not overwrite: answers, or what is unreadable.
 
-    Answers that a judge has yet to rate are paid as well.
+    Answers that a judge has yet to rate are paid as well. But if the new run, of this `spec`, has
+    other metrics, a mistyped one may have ended the old run before any was rated: they then count
+    only after an interrupt.
     """
     if not directory.journal.exists():
         return False
+    is_corrected = has_unrated = False
     try:
-        # A run that was resumed is no failed start.
-        return any(
-            isinstance(record, Answered | Restore | Change)
-            for record in JournalFile(directory.journal.path).read_new()
-        )
+        for record in JournalFile(directory.journal.path).read_new():
+            match record:
+                case Header() if spec is not None:
+                    is_corrected = record.config.get("metrics") != spec.comparable()["metrics"]
+                case Unrated() if is_corrected:
+                    has_unrated = True
+                case Interrupt() if has_unrated:
+                    return True
+                # A run that was resumed is no failed start.
+                case Answered() | Restore() | Change():
+                    return True
     except RunError:
         return True
+    return False
 
 
 def _refuse_data_parallel() -> None:
