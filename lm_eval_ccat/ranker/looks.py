@@ -151,7 +151,8 @@ class Looks:
     def _far_end(self) -> float:
         """Factor of the errors at an end that decides no order: `FAR_END`, or 1.
 
-        Without a bank nothing draws differences together; a single look is off by .5% at most.
+        Without a bank nothing draws differences together, and a single look holds without it: it
+        excludes the true difference of 4.8 to 5.6 ± .5% of real pairs.
         """
         return FAR_END if self.with_bank and not self.single_look else 1.0
 
