@@ -458,10 +458,11 @@ class ModelForecastContent(TypedDict):
 
 
 class LoadsContent(TypedDict):
-    """How often local weights are loaded."""
+    """How often local weights are loaded, and the limit of items that they have by default."""
 
     least: int
     most: int
+    default_max_items: int | None
 
 
 class SpreadContent(TypedDict):

@@ -34,7 +34,7 @@ from .line import WINDOW, turns_for
 from .models import memory_of, taking_turns
 from .plan import Plan, with_public_bank
 from .rehearsal import name_of, rehearse
-from .spec import ModelSpec, Spec
+from .spec import ModelSpec
 
 #: Differences between two models, on [0, 1], for which to forecast the number of items.
 GAPS = (0.2, 0.1, 0.05, 0.02)
@@ -118,7 +118,7 @@ def forecast(
         # Without a goal all is asked that may be, so no answer comes too late to count.
         "ahead": (spec.ahead or WINDOW) if has_goal(spec.rule) else 0,
         "one_at_a_time": spec.ahead == 1,
-        "loads": _loads(spec, model_contents),
+        "loads": _loads(plan, model_contents),
     }
 
 
@@ -273,8 +273,9 @@ def _totals(plan: Plan, models: Sequence[ModelForecastContent]) -> _Totals:
     return _Totals(most_items, least_cost, min(most_cost, budget_in_money), overspend)
 
 
-def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent | None:
+def _loads(plan: Plan, models: Sequence[ModelForecastContent]) -> LoadsContent | None:
     """Return how often local weights are loaded, at least and at most; None if they stay."""
+    spec = plan.spec
     turns = taking_turns(spec, {entry.name: memory_of(entry) for entry in spec.models})
     if not turns:
         return None
@@ -286,6 +287,7 @@ def _loads(spec: Spec, models: Sequence[ModelForecastContent]) -> LoadsContent |
     return {
         "least": loads(min(model["least_items"] for model in models)),
         "most": loads(max(model["most_items"] for model in models)),
+        "default_max_items": plan.max_items if plan.limited_by_default else None,
     }
 
 
@@ -375,7 +377,7 @@ def _smallest_gaps(plan: Plan, power_by_way: Mapping[str, Power]) -> dict[int, d
 
     Differences are on the metric's own scale. The numbers are `ITEMS`, the run's own limit and all.
     """
-    size, max_items = len(plan.items()), plan.spec.max_items
+    size, max_items = len(plan.items()), plan.max_items
     limits = [size] if max_items is None else [max_items, size]
     item_counts = sorted({n for n in (*ITEMS, *limits) if n <= size})
     return {

@@ -6,6 +6,7 @@ weight, chooses the items. A *doubt* is a sentence on what could not be compared
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,6 +31,7 @@ from ..ranker import Ranker, StoppingRule
 from ..ranker.contents import scale_of
 from ..ranker.headline import WEIGHTED_MEAN
 from ..ranker.references import KnownMean
+from ..ranker.stopping import AllDecided
 from ..ranker.turns import warmup_per_task
 from ..records import Header, Item
 from ..runs.directory import make_ranker
@@ -40,7 +42,7 @@ from ..upkeep.borrow import borrow_from
 from .charges import Charges, currency_of
 from .earlier import known_means
 from .fields import Donors
-from .models import check_session
+from .models import check_session, memory_of, taking_turns
 from .outcomes import (
     Bank,
     banks_of,
@@ -54,6 +56,11 @@ from .outcomes import (
 from .scored import Discrepancy
 from .spec import ModelSpec, Spec
 from .tasks import is_sampled, open_plain, repeats_of
+
+#: Share of the documents that each model answers, unless the user sets a limit, where models take
+#: turns: then a result comes before half the time of full runs, loads and close models included
+#: (benchmarks/turns.py). A smaller task is limited to `LEAST_OF_TURNS` documents.
+SHARE_OF_TURNS, LEAST_OF_TURNS = 0.25, 100
 
 
 @dataclass(frozen=True)
@@ -192,6 +199,31 @@ class Plan:
         """The outcomes that count in the ranking."""
         return [outcome for outcome in self.all_outcomes if outcome.weight > 0.0]
 
+    @cached_property
+    def max_items(self) -> int | None:
+        """The most items of each model: `max_items:`, or a default where models take turns.
+
+        None if only the method limits them.
+        """
+        spec, n_items = self.spec, len(self.offered)
+        # A goal or limit of the user's, and one of the method's, stand as they are; repeats begin
+        # only once every item is answered.
+        has_goal = spec.stop != AllDecided.word or self.rule is not None or self.most_repeats > 1
+        has_limit = (
+            spec.max_items is not None or bool(spec.budget) or self._policy("max_share", 1.0) < 1.0
+        )
+        if has_goal or has_limit:
+            return spec.max_items
+        if not taking_turns(spec, {entry.name: memory_of(entry) for entry in spec.models}):
+            return None
+        limit = max(math.ceil(SHARE_OF_TURNS * n_items), LEAST_OF_TURNS)
+        return limit if limit < n_items else None
+
+    @property
+    def limited_by_default(self) -> bool:
+        """Whether `max_items` limits the run although the user sets no limit."""
+        return self.max_items != self.spec.max_items
+
     @property
     def warmup(self) -> int:
         """How many items of every task each model gets first; with several tasks fewer of each."""
@@ -201,15 +233,18 @@ class Plan:
     def warmup_items(self) -> int:
         """How many items of all tasks each model gets first, within its limit of items."""
         items = sum(min(self.warmup, outcome.bank.n_items) for outcome in self.outcomes.values())
-        limit = None if self.warmup_ignores_limits else self.spec.max_items
+        limit = None if self.warmup_ignores_limits else self.max_items
         return items if limit is None else min(items, limit)
 
     @property
     def warmup_ignores_limits(self) -> bool:
         """Whether the method asks its first items whatever the limits are; see `Policy`."""
+        return bool(self._policy("warmup_ignores_limits", False))
+
+    def _policy(self, attribute: str, default: Any) -> Any:
+        """Return an attribute of the method's `Policy`, or a default where it does not have it."""
         # A method of another package may have a function in place of the class.
-        policy = method(self.outcome.bank.method).policy
-        return bool(getattr(policy, "warmup_ignores_limits", False))
+        return getattr(method(self.outcome.bank.method).policy, attribute, default)
 
     @property
     def seconds(self) -> float | None:
@@ -235,6 +270,7 @@ class Plan:
             "known": self.known,
             "options": dict(spec.options),
             **spec.for_the_ranker(),
+            "max_items": self.max_items,
             # These are left out where they say what the Ranker takes without them.
             **({"sampled": True} if self.sampled else {}),
             **({"repeats": self.repeats} if self.most_repeats > 1 else {}),

@@ -257,7 +257,13 @@ def _end_in_words(plan: Plan, ceiling: _Ceiling) -> str:
         met = "every pair is decided" if spec.stop == "decided" else f"`stop: {spec.stop}` is met"
         goal = f"when {met}, or "
     last = "the last answer" if plan.most_repeats > 1 else "the last item"
-    return f"The run ends {goal}at {'the limit' if spec.max_items else last}: {ceiling.in_words}."
+    line = f"The run ends {goal}at {'the limit' if plan.max_items else last}: {ceiling.in_words}."
+    if plan.limited_by_default:
+        line += (
+            f" That is the limit of local weights that take turns; --max_items "
+            f"{len(plan.offered)} asks all."
+        )
+    return line
 
 
 def _confirm(plan: Plan, ceiling: _Ceiling, observer: Observer) -> None:
@@ -338,7 +344,7 @@ def _require_reachable_goal(plan: Plan, observer: Observer) -> None:
         Of a budget that is too small the message names the least that is enough.
     """
     require_models_beyond_top(plan.spec.rule, len(plan.spec.models) + len(plan.known or ()))
-    first_items, limit, ignored = plan.warmup_items, plan.spec.max_items, plan.warmup_ignores_limits
+    first_items, limit, ignored = plan.warmup_items, plan.max_items, plan.warmup_ignores_limits
     name = plan.outcome.bank.method
     whatever = f"the method {name} gives every model its first {first_items} items whatever"
     if ignored and limit is not None and limit < first_items:

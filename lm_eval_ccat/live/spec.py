@@ -285,7 +285,8 @@ class Spec:
     )
     max_items: int | None = option(
         None, whole(1), "Maximum number of items per model (`run`: per task), those of `warmup` "
-        "among them. Default: the method's limit.",
+        "among them. Default: the method's limit; of local weights that take turns a quarter of "
+        "the items, at least 100.",
         "rank run compare", live=True, ranker=True,
     )
     warmup: int = option(

@@ -775,10 +775,13 @@ def _in_short(count: float) -> str:
 def _loads_in_words(loads: LoadsContent) -> str:
     """Say how often local weights are loaded, and how long that takes as a rule."""
     low, high = (f"{n * LOAD_SECONDS / 60.0:.2g}" for n in (loads["least"], loads["most"]))
-    return (
+    line = (
         f"Local weights take turns: {loads['least']} to {loads['most']} loads, {low} to "
         f"{high} minutes at half a minute each."
     )
+    if limit := loads["default_max_items"]:
+        return f"{line} Each answers at most {limit} documents unless max_items says otherwise."
+    return line
 
 
 def _items(block: ForecastContent | ModelForecastContent) -> str:

@@ -360,7 +360,7 @@ def planned(**settings):
     plan = {
         "spec": spec, "items": lambda: range(100), "warmup_items": 10, "most_repeats": 1,
         "scale": Scale(0, 50, higher_is_better=False), "label": "f of t", "sessions": {},
-        "noisy": False, "known": None,
+        "noisy": False, "known": None, "max_items": spec.max_items, "limited_by_default": False,
         "outcomes": {"t": outcome},
         "weighted_outcomes": [outcome], "outcome": outcome, "warnings": (),
         "charges": SimpleNamespace(forecasts=costs, budget=None), "warmup_ignores_limits": False,
@@ -453,7 +453,7 @@ def test_a_task_of_fewer_items_than_a_warm_up_has_no_more_of_them():
         warmup=8,
         outcomes=outcomes,
         warmup_ignores_limits=False,
-        spec=SimpleNamespace(max_items=None),
+        max_items=None,
     )
     assert Plan.warmup_items.fget(plan) == 3 + 8
 
