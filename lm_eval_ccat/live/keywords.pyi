@@ -55,7 +55,7 @@ class Keywords(TypedDict, total=False):
     when its goal is met or every item has been asked."""
     max_items: int | None
     """Maximum number of items per model (`run`: per task), those of `warmup` among them. Default:
-    the method's limit."""
+    the method's limit; of local weights that take turns a quarter of the items, at least 100."""
     warmup: int | None
     """Items that every model answers before models are compared. With several tasks, this many of
     each, but at most 15 in all and at least 2 of each."""
