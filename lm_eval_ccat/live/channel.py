@@ -21,10 +21,11 @@ from typing import Any
 from ..errors import RunError
 from ..harness.served import Served
 from ..harness.transport import ServerError
-from ..money import BILLED, column_of
+from ..money import BILLED, UNKNOWN, column_of
 from ..records import BeyondBank, Fail, Item, Lost, Record, Tell, Unrated
 from ..runs.book import LEFT, OPEN, Ask
 from ..runs.kept_answers import ModelItem
+from ..runs.tally import LEFT_BEHIND
 from .charges import Charge
 from .copies import Copies
 from .failures import Availability, Failure, Remedy, State
@@ -69,6 +70,8 @@ class Sending:
         Whether it takes no slot: a second request for an ask that holds up the line, or a probe.
     previous : FailedCall or None
         The attempt that failed before it.
+    is_pending : bool
+        Whether the journal counts it as lost until it says what became of it.
     """
 
     asks: list[Ask]
@@ -78,6 +81,7 @@ class Sending:
     waited_since: float = 0.0
     extra: bool = False
     previous: FailedCall | None = None
+    is_pending: bool = False
 
 
 @dataclass(frozen=True)
@@ -310,6 +314,7 @@ class Channel:
         if not sending.extra:
             sending.extra = True
             self.model.widen()
+            self.note_pending(sending, LEFT_BEHIND)
 
     def give_up_alone(self, moment: float) -> bool:
         """Give up items of which two requests hang while others are answered; return False if none.
@@ -520,6 +525,19 @@ class Channel:
             cost = None if beyond else charge.cost
             attempt = replace(attempt, column=column, usd=charge.usd, cost=cost)
         self.line.record_lost(attempt)
+
+    def note_pending(self, sending: Sending, why: str) -> None:
+        """Record a request as lost until its end is recorded, as no open ask stands for it.
+
+        If the process is killed before, its cost then lies within the bill that the run states.
+        """
+        if sending.is_pending or sending.asks[0].is_beyond_bank:
+            return
+        sending.is_pending = True
+        for ask in sending.asks:
+            usd = self.plan.charges.of_lost_attempt(*ask.pair, UNKNOWN, self.book.tally).usd
+            request = Lost(model=self.name, item=ask.item, why=why, column=UNKNOWN, usd=usd)
+            self.line.record_lost(request)
 
     def failed(self, sending: Sending, error: Exception, moment: float) -> None:
         """Note a call that failed: record what it cost, and ask again, wait, give up or set aside.
@@ -863,6 +881,8 @@ class Channel:
             self.probe_asks.clear()
             self.refused_since = None
         self._take_waiting_asks()
+        for sending in self.wire:
+            self.note_pending(sending, LEFT_BEHIND)
         self.line.set_aside(name, reason, away)
 
     def _take_waiting_asks(self) -> list[Ask]:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -45,6 +45,7 @@ from ..records import (
 from ..runs.book import Book
 from ..runs.differences import NO_LIMIT, PROMPTS, SCORING_CODE, Differences, differences
 from ..runs.directory import BANK_FILE, BANKS_FOLDER, LOG, RATINGS, RunDirectory, save_banks
+from ..runs.kept_answers import ModelItem
 from ..runs.tally import Tally
 from ..scores.answers import EarlierAnswer
 from ..scores.configuration import configurations_in
@@ -506,8 +507,9 @@ class Run:
         # last answers. One that was killed before it journalled its windows may have sent one.
         default, in_flight = (0, book.tally.unheard) if book.closed else (1, book.tally.wire)
         in_flight = dict.fromkeys((ask.model for ask in book.unanswered), default) | in_flight
+        already_lost = book.tally.left_behind
         book.write([Session(event="resume")])
-        self._lose_unanswered(book, in_flight)
+        self._lose_unanswered(book, in_flight, already_lost)
         book.change(changed, identity_of(plan))
         for change in changed.changes:
             # Another version of a library may ask or score in another way.
@@ -533,8 +535,12 @@ class Run:
             restored = Differences(refused=[], changes=changes, ranker={"budget": budget})
             book.change(restored, identity_of(self.plan))
 
-    def _lose_unanswered(self, book: Book, in_flight: Mapping[str, int]) -> None:
+    def _lose_unanswered(
+        self, book: Book, in_flight: Mapping[str, int], already_lost: Container[ModelItem]
+    ) -> None:
         """Record that a kill lost the oldest open asks of each model, as many as were in flight.
+
+        Those that count as `already_lost` are left out.
 
         Their billing is unknown. They do not lower the budget, so that a run that is killed and
         resumed ends as one that was not killed.
@@ -542,7 +548,7 @@ class Run:
         remaining = dict(in_flight)
         for ask in book.unanswered:
             # Its answer is kept, and a judge is to rate it.
-            if ask.pair in book.unrated:
+            if ask.pair in book.unrated or ask.pair in already_lost:
                 continue
             remaining[ask.model] -= 1
             if remaining[ask.model] >= 0:

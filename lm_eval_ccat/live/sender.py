@@ -34,6 +34,7 @@ from ..ranker.stopping import has_goal
 from ..records import Answered, Interrupt, Item, Record, Windows
 from ..runs.book import OPEN, Ask, Book
 from ..runs.kept_answers import ModelItem
+from ..runs.tally import SENT_BESIDE
 from ..scores.reading import share_above_cap
 from .channel import Channel, Sending
 from .failures import Failure, PlaceLost, State
@@ -399,6 +400,10 @@ class Sender:
             # Without a slot only a probe goes out.
             sending.extra = sending.extra or free <= 0
             free -= not sending.extra
+            # Journalled before it goes out, as a kill leaves no other trace of it. A probe may ask
+            # what is answered or has left the line.
+            if again is sending or sending.asks[0].state != OPEN:
+                channel.note_pending(sending, SENT_BESIDE)
             channel.sent(sending, clock())
             on_result = partial(self._queue_result, channel, sending)
             channel.model.start([ask.item for ask in sending.asks], on_result, sending.extra)

@@ -37,6 +37,10 @@ CUT_REASONS = {"length": "cut at the token limit", "content_filter": "withheld b
 #: Two models are not comparable if their shares of answers cut for such a reason differ by this
 #: much, and by so many standard errors; with so many answers of each at least.
 UNLIKE, UNLIKE_ERRORS, FEWEST_ENDS = 0.2, 2.5, 8
+#: Why a request counts as lost until the journal says what became of it, so that the bill holds if
+#: the process is killed before: it was sent beside another that its open ask stands for, or its ask
+#: may leave the line before its answer arrives.
+SENT_BESIDE, LEFT_BEHIND = "sent beside another", "left behind"
 #: How refusals begin, in English.
 _REFUSAL = re.compile(
     r"\s*(sorry\b|i('m| am)?( very| really)? (sorry|unable to|not able to)\b|as an ai\b|"
@@ -209,6 +213,8 @@ class Tally:
     changes: list[Change] = field(default_factory=list)
     warnings: dict[str, None] = field(default_factory=dict)
     elapsed: float = 0.0
+    #: Requests that count as lost until the journal says what became of them, by model and item.
+    pending: dict[tuple[str, Any], list[Lost]] = _by_model(list)
     _last: float | None = None
     #: Dollars of the answers that no judge has rated yet.
     _unrated: dict[tuple[str, Any], float] = field(default_factory=dict)
@@ -222,6 +228,7 @@ class Tally:
         if isinstance(record, Answered) and record.has_answer:
             self.answering.add(record.model)
         self._count_heard(record)
+        self._settle_pending(record)
         match record:
             case Unrated():
                 self._unrated[record.pair] = record.usd or 0.0
@@ -269,6 +276,49 @@ class Tally:
             case Answered() | Lost() if not record.beyond and self.unheard.get(record.model):
                 if not (isinstance(record, Answered) and record.pair in self._unrated):
                     self.unheard[record.model] -= 1
+
+    def _settle_pending(self, record: Record) -> None:
+        """Keep a request that is lost for the present; take one back once its end is recorded.
+
+        The first answer to an item ends one that was left behind, but none that was sent beside
+        another: of these one is still in flight, whichever was answered.
+        """
+        # What a killed process left in flight is lost for good.
+        if isinstance(record, Session):
+            self.pending.clear()
+        if not isinstance(record, Answered | Lost) or record.beyond:
+            return
+        if isinstance(record, Answered) and not record.has_answer:
+            return
+        pair = record.model, record.item
+        if isinstance(record, Lost) and record.why in (SENT_BESIDE, LEFT_BEHIND):
+            self.pending[pair].append(record)
+            return
+        if not (requests := self.pending.get(pair)):
+            return
+        left_behind = [request for request in requests if request.why == LEFT_BEHIND]
+        if ended := left_behind or (requests if isinstance(record, Lost) else []):
+            request = ended[0]
+            requests.remove(request)
+            self._take_back(request)
+
+    @property
+    def left_behind(self) -> set[tuple[str, Any]]:
+        """Models and items of requests that were left behind, of which nothing was heard since."""
+        return {
+            pair
+            for pair, requests in self.pending.items()
+            if any(request.why == LEFT_BEHIND for request in requests)
+        }
+
+    def _take_back(self, request: Lost) -> None:
+        """Subtract a request that counted as lost."""
+        model, reasons = request.model, self.attempts[request.model]
+        self._pay(replace(request, usd=None if request.usd is None else -request.usd))
+        self.asked[model] -= 1
+        reasons[request.why] -= 1
+        if not reasons[request.why]:
+            del reasons[request.why]
 
     def _count_time(self, record: Record) -> None:
         """Add the seconds since the record before, unless the run stood still or was over."""

@@ -21,7 +21,7 @@ from worlds.chaos import PRELOADED
 from lm_eval_ccat.cli.main import main
 from lm_eval_ccat.journal import JournalFile
 from lm_eval_ccat.live.result import state
-from lm_eval_ccat.records import Tell
+from lm_eval_ccat.records import Drop, Tell
 
 THREE = ["m03", "m05", "m09"]
 SETTINGS = {"stop": "limits", "budget": {"items": 100}}
@@ -251,3 +251,75 @@ def test_a_kill_while_the_last_answers_are_waited_for_leaves_them_in_the_bill(be
         assert journal.read_text().count('"why":"killed"') == in_flight > 0
         assert facts(resumed) == facts(whole)
         assert not state(bench.run()).content["in_flight"]
+
+
+class OneHangs:
+    """A server on which the requests of one model for one prompt, its twentieth, hang at first.
+
+    Parameters
+    ----------
+    requests : int
+        How many of them hang.
+    then_refuses : bool
+        Whether the server refuses the key of the model in all other requests from then on.
+    """
+
+    def __init__(self, requests: int, then_refuses: bool = False) -> None:
+        self.requests, self.then_refuses, self.prompts = requests, then_refuses, dict[str, None]()
+
+    @property
+    def prompt(self) -> str:
+        return [*self.prompts, *[""] * 20][19]
+
+    def __call__(self, model: str, prompt: str, before: int) -> tuple[Any, ...] | None:
+        if model != THREE[0]:
+            return None
+        self.prompts.setdefault(prompt)
+        if prompt == self.prompt:
+            return ("hang", 60.0) if before < self.requests else None
+        return ("status", 401) if self.then_refuses and self.prompt else None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mood",
+    [OneHangs(2), OneHangs(1), OneHangs(1, then_refuses=True)],
+    ids=["both hang", "the second is answered", "then refuses"],
+)
+def test_the_bill_of_a_killed_run_holds_requests_that_no_open_ask_stands_for(
+    bench, server, start_rank, mood
+):
+    server.mood, server.latency = mood, 0.02
+    config = bench.config(
+        server.url, THREE, name="bill", max_items=110, stop="limits", bank=None,
+        entry={"price": {"item": 0.01}}, model_args={"num_concurrent": 2, "timeout": 90},
+        failures={"in_a_row": 2, "backoff": 0.05}, order="arrival",
+    )  # fmt: skip
+    journal = bench.run("bill") / "journal.jsonl"
+
+    def is_time() -> bool:
+        """Whether what is to be in flight is so: a request that no open ask stands for."""
+        if not mood.prompt:
+            return False
+        if mood.requests == 2:
+            return server.asked[THREE[0], mood.prompt] == 2
+        document = int(mood.prompt.split()[-1].rstrip("."))
+        return any(
+            isinstance(record, Drop if mood.then_refuses else Tell)
+            and record.model == THREE[0]
+            and (mood.then_refuses or record.item[1] == document)
+            for record in JournalFile(journal).read_new()
+        )
+
+    child, _ = start_rank(config)
+    end = time.monotonic() + 60.0
+    while child.is_alive() and not is_time() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert child.is_alive() and is_time()
+    child.kill()
+    child.join()
+    server.mood = None
+    assert main(["rank", str(config), "--resume"]) in (0, 3, 4)
+    money = content_of(config)["money"]
+    billed = 0.01 * sum(kind in ("", "hang 60.0") for *_, kind in server.log)
+    assert money["billed"] - 1e-9 <= billed <= sum(money.values()) + 1e-9
