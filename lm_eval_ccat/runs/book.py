@@ -369,15 +369,14 @@ class Book:
         Its pair is then recorded as answered, or as failed.
         """
         pair = answer.pair
-        # Bar pairs first, so that this answer decides no pair that earlier answers bar.
+        # Bar pairs first, so that this answer decides no pair that it or an earlier one bars.
+        self.tally.count_answer(answer)
         self._bar()
-        # Tell the Ranker before counting, since it raises for a value that is no score.
         match answer:
             case Tell():
                 self.ranker.tell(*pair, answer.score, cost=answer.cost)
             case Fail():
                 self.ranker.fail(*pair, answer.reason, cost=answer.cost)
-        self.tally.count_answer(answer)
         self.n_told += 1
         self.n_told_by_model[answer.model] += 1
         self.waiting.pop(pair, None)  # an answer that counts as it arrives never waits

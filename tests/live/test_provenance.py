@@ -50,6 +50,22 @@ def test_a_swapped_model_is_told_and_decides_nothing_unless_that_is_accepted(ben
 
 
 @pytest.mark.long
+def test_a_model_that_is_swapped_at_the_last_answer_decides_nothing(bench, server):
+    last = 14
+    # With one answer at a time the last one of all is the only one of another model.
+    server.says = lambda model, n: {
+        "model": f"{model}-{1 + (sum(server.asked.values()) == 2 * last)}"
+    }
+    config = bench.config(
+        server.url, ["m01", "m11"], max_items=last, stop="limits", ahead=1,
+    )  # fmt: skip
+    content = rank(config, run_dir=bench.run()).content
+    assert [block["n_items"] for block in content["models"].values()] == [last, last]
+    assert any("changed during the run" in warning for warning in content["warnings"])
+    assert [pair["decision"] for pair in content["pairwise"]] == ["open"]
+
+
+@pytest.mark.long
 def test_a_gate_passes_no_pair_that_may_not_be_decided(bench, server, ccat, tmp_path):
     """Not by its interval either, which lies above the margin: live, and of what is kept."""
     server.says = swapped
