@@ -23,9 +23,9 @@ _PATIENCE = 4.0
 #: Up to `FEW` models, a look is taken once every model that may be asked has got one more item, or
 #: after ten answers if they are more, because a pair counts the items that both of its models have;
 #: and no sooner than further items may decide a pair (`Verdicts.items_to_wait`). With more models
-#: it is taken after as many answers as a fifth of them: it takes time for every pair, a quarter of
-#: a million with 500 models.
-FEW, SHARE_PER_LOOK = 50, 5
+#: it is taken after as many answers as a fifth of them, and beyond 200 after one for so many
+#: pairs: it takes time for every pair, of which 500 models have 125,000.
+FEW, SHARE_PER_LOOK, PAIRS_PER_ANSWER = 50, 5, 500
 #: Models of a pair go ahead if at most half as many items as it has decide it (about). If pairs
 #: that need more went ahead, other pairs would lose more than these gain
 #: (`benchmarks/allocation.py`).
@@ -142,7 +142,7 @@ class Turns:
         if self._policy.looks_after_every_answer:
             return 1
         if n_models > FEW:
-            return n_models // SHARE_PER_LOOK
+            return max(n_models // SHARE_PER_LOOK, n_models**2 // (2 * PAIRS_PER_ANSWER))
         answers = min(len(self.candidates().models), FEW // SHARE_PER_LOOK)
         # A goal that is no verdict may be reached at any answer.
         if any(part.goal and not part.looks for part in self.rule.parts()):
