@@ -479,6 +479,7 @@ class RehearsalContent(TypedDict):
     rankings: int
     decided: float
     answers: SpreadContent
+    used: float  # answers that results use, in the mean; those asked behind them are paid too
     cost: SpreadContent | None
 
 

@@ -33,11 +33,15 @@ QUANTILES = (0.1, 0.9)
 
 @dataclass
 class Played:
-    """What one ranking took: answers by model, and dollars; and whether it met its goal."""
+    """What one ranking took: answers by model, and dollars; and whether it met its goal.
+
+    Its result uses `used` of the answers; the others were in flight at the deciding one.
+    """
 
     answers: dict[str, int]
     usd: float | None = 0.0
     decided: bool = False
+    used: int = 0
 
     def add(self, model: str, n_answers: int, usd: float | None) -> None:
         """Count answers of a model; one cost that is not known makes the sum unknown."""
@@ -74,7 +78,8 @@ def rehearse(
     -------
     dict
         ``rankings``, the share ``decided``, and ``answers`` and ``cost`` (None where a price is
-        unknown): ``expected``, ``low`` and ``high``, the mean and the 10 and 90% points.
+        unknown): ``expected``, ``low`` and ``high``, the mean and the 10 and 90% points. ``used``
+        is the mean of the answers that results use, of all that are asked and paid.
     """
     limits = dict(zip(slots, most_items))
     rankings: list[Played] = []
@@ -89,6 +94,7 @@ def rehearse(
         "rankings": len(rankings),
         "decided": float(np.mean([ranking.decided for ranking in rankings])),
         "answers": _spread([_total(ranking) for ranking in rankings]),
+        "used": float(np.mean([ranking.used for ranking in rankings])),
         "cost": _spread(costs) if costs else None,
     }
 
@@ -150,18 +156,20 @@ def _play(
             played.add(ask.model, 1, charges.expected_usd(*ask.pair))
         line.arrive([_answer(plan, scores[ask.model], ask) for ask in asks])
     if line.end_reason is not None:
-        return replace(played, decided=book.ranker.decided)
+        return replace(played, decided=book.ranker.decided, used=book.n_told)
     # Only of the rule `decided` is it known from the true differences when it will stop; under
     # another rule, models take all that they may.
     decides = plan.spec.stop == "decided"
     needed = _needed(plan, scores, power_of_bank) if power_of_bank and decides else {}
+    used = book.n_told
     for model, limit in limits.items():
         most_items = min(needed.get(model, limit), limit)
         remaining = max(math.ceil(most_items - played.answers[model]), 0)
         forecast = charges.forecasts[model]
         played.add(model, remaining, forecast.mean * remaining if forecast.known else None)
+        used += remaining
     decided = bool(needed) and all(needed[model] <= limit for model, limit in limits.items())
-    return replace(played, decided=decided)
+    return replace(played, decided=decided, used=used)
 
 
 def _answer(plan: Plan, scores: Mapping[str, Floats], ask: Ask) -> Tell:

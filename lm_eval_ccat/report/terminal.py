@@ -23,7 +23,6 @@ from ..content import (
     ModelContent,
     ModelForecastContent,
     RankingContent,
-    RehearsalContent,
     WayContent,
 )
 from ..harness.scorers import in_words
@@ -605,7 +604,7 @@ def forecast_lines(content: ForecastContent) -> list[str]:
         f"Task {some(tasks, 2)}: {content['documents']} documents, metric {content['metric']}, "
         f"{bank}",
         *_forecast_table(content, asked),
-        *_rehearsal_lines(content["rehearsal"]),
+        *_rehearsal_lines(content),
         f"Together {_items(content)} {asked}, {_range(content['least_cost'], content['most_cost'])}"
         f"{limit}",
         *_power_lines(content),
@@ -678,19 +677,20 @@ def _time_notes(content: ForecastContent) -> Iterator[str]:
         yield _loads_in_words(content["loads"])
 
 
-def _rehearsal_lines(rehearsal: RehearsalContent | None) -> Iterator[str]:
+def _rehearsal_lines(content: ForecastContent) -> Iterator[str]:
     """Say what a ranking is expected to take, as rankings played beforehand did."""
-    if rehearsal is None:
+    if (rehearsal := content["rehearsal"]) is None:
         return
+    full_runs = content["documents"] * content["repeats"] * len(content["models"])
     answers, cost = rehearsal["answers"], rehearsal["cost"]
     costs = "" if cost is None else f", {_usd(cost['expected'], '~')}"
     costs_range = "" if cost is None else f", {_range(cost['low'], cost['high'], '~')}"
     low, high = (f"{answers[end]:,.0f}" for end in ("low", "high"))
     yield (
-        f"Expected: {answers['expected']:,.0f} answers{costs}. Of {rehearsal['rankings']} rankings "
-        f"of models like the bank's, 8 in 10 took {low if low == high else f'{low} to {high}'} "
-        f"answers{costs_range}; {rehearsal['decided']:.0%} met the goal (every pair decided, or "
-        "`stop:`)."
+        f"Expected: asked {answers['expected']:,.0f}, used {rehearsal['used']:,.0f} of "
+        f"{full_runs:,}{costs}. Of {rehearsal['rankings']} rankings of models like the bank's, "
+        f"8 in 10 took {low if low == high else f'{low} to {high}'} answers{costs_range}; "
+        f"{rehearsal['decided']:.0%} met the goal (every pair decided, or `stop:`)."
     )
     # Readers take the expected number for a quote.
     if answers["high"] > 2.0 * answers["low"]:

@@ -133,20 +133,24 @@ def test_a_plan_expects_what_rankings_by_its_bank_then_take(bench, server, ccat,
         return json.loads(ccat("plan", config, "--json").out)["rehearsal"]
 
     expected = planned_answers("m01", "m03")
-    paid, odd = [], ["m01", "m03", "m05", "m07", "m09", "m11"]
+    paid, of_paid, odd = [], [], ["m01", "m03", "m05", "m07", "m09", "m11"]
     for a, b in zip(odd, odd[1:] + odd[:1]):
         content = bench.ranked(server, [a, b], name=f"{a}{b}", **settings)
         paid.append((content["asked"], content["usd"]))
+        of_paid.append(content["items_administered"] / content["asked"])
     for (_, spread), of_runs in zip([(0, expected["answers"]), (0, expected["cost"])], zip(*paid)):
         assert spread["low"] <= spread["expected"] <= spread["high"]
         inside = [spread["low"] / 2 <= amount <= 2 * spread["high"] for amount in of_runs]
         assert sum(inside) >= 5, (spread, of_runs)
         assert 0.5 < np.mean(of_runs) / spread["expected"] < 2.0
+    used = expected["used"] / expected["answers"]["expected"]
+    assert used < 1.0 and abs(used - np.mean(of_paid)) < 0.15, (used, of_paid)
     monkeypatch.setattr(rehearsal, "MOST_RANKINGS", 4)
     # A run to its limits leaves nothing to chance, and a budget is never exceeded by more than
     # what is in flight.
-    to_limits = planned_answers("m01", "m03", stop="limits", max_items=30)["answers"]
-    assert to_limits == {"expected": 60.0, "low": 60.0, "high": 60.0}
+    to_limits = planned_answers("m01", "m03", stop="limits", max_items=30)
+    assert to_limits["answers"] == {"expected": 60.0, "low": 60.0, "high": 60.0}
+    assert to_limits["used"] == 60.0
     few = planned_answers("m01", "m03", budget={"items": 25})
     assert few["answers"]["high"] <= 25 and few["decided"] < 1.0
     assert planned_answers("m01", "m03", bank=None) is None
@@ -179,6 +183,7 @@ def test_what_is_not_played_on_goes_to_the_limits_and_costs_nothing_known_withou
         monkeypatch.setattr(rehearsal, "MOST_ANSWERS", longest)
         played = rehearsed(entry=quarter)
         assert played["answers"] == {"expected": 60.0, "low": 60.0, "high": 60.0}
+        assert played["used"] == 60.0
         assert played["cost"] == {"expected": 15.0, "low": 15.0, "high": 15.0}
         assert rehearsed(of={"m03": quarter})["cost"] is None
 

@@ -284,7 +284,10 @@ def test_a_cost_that_is_not_known_is_never_called_nothing():
     assert any(re.match(r"Together 40 to 800 items, cost unknown\.", line) for line in lines)
     lines = forecast_lines(forecast(least_cost=0.2, most_cost=None))
     assert any("cost unknown" in line for line in lines)
-    played = {"rankings": 8, "decided": 0.0, "cost": {"expected": 2.0, "low": 2.0, "high": 2.0}}
+    played = {
+        "rankings": 8, "decided": 0.0, "used": 250.0,
+        "cost": {"expected": 2.0, "low": 2.0, "high": 2.0},
+    }  # fmt: skip
     played["answers"] = {"expected": 272.0, "low": 272.0, "high": 272.4}
     words = "\n".join(forecast_lines(forecast(rehearsal=played)))
     assert "8 in 10 took 272 answers, ~$2.00; 0% met" in words
@@ -576,14 +579,14 @@ def test_a_plan_tells_full_runs_expectations_and_levels_apart():
     models = {"a": {**forecast()["models"]["b"], "full_evaluation_cost": 7.25, "most_cost": 3.5}}
     played = {
         "rankings": 8, "decided": 0.75, "answers": {"expected": 272.0, "low": 100.0, "high": 400.0},
-        "cost": {"expected": 2.0, "low": 1.0, "high": 3.0},
+        "used": 250.4, "cost": {"expected": 2.0, "low": 1.0, "high": 3.0},
     }  # fmt: skip
     for familywise, level in ((True, "95% for all pairs together:"), (False, "95%:")):
         lines = forecast_lines(forecast(models=models, rehearsal=played, familywise=familywise))
         [row] = [line for line in lines if line.startswith("a ")]
         assert row.endswith("$7.25") and "$3.50" in row
         [expected] = [line for line in lines if line.startswith("Expected")]
-        assert expected.startswith("Expected: 272 answers, ~$2.00. Of 8 rankings")
+        assert expected.startswith("Expected: asked 272, used 250 of 400, ~$2.00. Of 8 rankings")
         assert "8 in 10 took 100 to 400 answers, ~$1.00 to $3.00; 75% met" in expected
         assert sum("more than twice as much" in line for line in lines) == 1
         assert any(line.endswith(f"of rankings, at {level}") for line in lines)
