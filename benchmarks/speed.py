@@ -4,7 +4,9 @@ The server is a process of its own, and tells the time from the first request to
 is each ranking, with answers in their order and as they arrive; its processor time is that from the
 first tenth of its answers to the last. Beside it what a bare client (aiohttp) and the harness's own
 `generate_until` take for as many requests with as many in flight, which are then not scored, ranked
-or kept. A round asks of each of four models five items a slot, at least 200.
+or kept. *Free* is a ranking whose connections cost nothing: each request waits for the latency in
+this process and has a fixed answer, so that no process for connections alone could be faster. A
+round asks of each of four models five items a slot, at least 200.
 
     python benchmarks/speed.py [--beside OLDER] [--slots 8,32,128] [--latency 10,100,300]
 """
@@ -50,8 +52,26 @@ JournalFile.append = marked
 code = main(["rank", sys.argv[1]])
 first, last = next(m for m in marks if 10 * m[0] >= marks[-1][0]), marks[-1]
 n, *processor = (b - a for a, b in zip(first, last))
-print(json.dumps([1e3 * t / n for t in processor]))
+rate = [len(moments) / 2 / (moments[-1] - moments[0])] if "moments" in globals() else []
+print(json.dumps([*(1e3 * t / n for t in processor), *rate]))
 sys.exit(code)
+"""
+#: Before the rest of `RANKING`: its requests go nowhere, and it tells how many a second.
+FREE = """
+import asyncio
+from types import SimpleNamespace
+from lm_eval_ccat.harness.transport import Transport
+latency, moments = float(sys.argv[2]), []
+choice = {"text": "1 2 3 4", "finish_reason": "stop", "index": 0}
+usage = {"prompt_tokens": 5, "completion_tokens": 4, "total_tokens": 9}
+body = json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
+async def posted(self, target, data):
+    async with self._slots:
+        moments.append(time.perf_counter())
+        await asyncio.sleep(latency)
+    moments.append(time.perf_counter())
+    return SimpleNamespace(status=200, headers={}), body
+Transport._posted = posted
 """
 STOCK = """
 import json, sys, time
@@ -93,7 +113,9 @@ def child(url: str, code: str, tree: Path, *arguments: object) -> list[float]:
     if done.returncode not in (0, 3):
         raise SystemExit(done.stderr)
     requests, seconds = loopback.traffic(url)
-    return [*json.loads(done.stdout.splitlines()[-1]), (requests - before) / seconds]
+    figures: list[float] = json.loads(done.stdout.splitlines()[-1])
+    # Requests that go nowhere are counted where they are made.
+    return figures if requests == before else [*figures, (requests - before) / seconds]
 
 
 def main() -> None:
@@ -129,6 +151,12 @@ def main() -> None:
                     max_items=items, **({"order": order} if order else {}),
                 )  # fmt: skip
                 runs[f"{tree.name} {order}".strip()] = child(url, RANKING, tree, config)
+            config = bench.config(
+                url, MODELS, name=f"{k}-{latency}-{slots}-free", stop="limits", max_items=items,
+                model_args={"num_concurrent": int(slots)}, order="arrival",
+            )  # fmt: skip
+            code = RANKING.replace("marks, append", f"{FREE}marks, append", 1)
+            runs["free, arrival"] = child(url, code, HERE, config, float(latency) / 1e3)
             for what, run in runs.items():
                 taken.setdefault((latency, slots, what), []).append([*run, run[-1] / stock[-1]])
     heads = ("ms a request", "main thread", "connections", "requests/s", "of stock's")
